@@ -1,0 +1,88 @@
+"""Whether an existing table is the declared one: judged by its shape, never by the text that made it."""
+
+from collections.abc import Iterator, Mapping
+
+from attrs import frozen
+
+from storage.schema import Column, ForeignKey, Index, Table
+
+
+@frozen
+class Shape:
+    """What an engine found of a table. A column's kind is "TEXT", "NUMBER", or "ANY" where it keeps what it is given.
+
+    `accepted` holds, for each column whose values a CHECK limits to a set, the set; foreign keys name
+    their column pairs in sorted order; `indexes` are those that bear a declared name, on any table.
+    """
+
+    kinds: Mapping[str, str]
+    not_null: frozenset[str]
+    primary_key: tuple[str, ...]
+    unique: frozenset[frozenset[str]]
+    foreign_keys: frozenset[ForeignKey]
+    indexes: Mapping[str, Index | None]
+    accepted: Mapping[str, frozenset[str]]
+    autoincrement: bool
+
+
+def ordered(key: ForeignKey) -> ForeignKey:
+    """Return the same key with its column pairs sorted, as keys are compared."""
+    pairs = sorted(zip(key.columns, key.references, strict=True))
+    return ForeignKey(tuple(pair[0] for pair in pairs), key.table, tuple(pair[1] for pair in pairs))
+
+
+def differences(table: Table, shape: Shape) -> list[str]:
+    """Say what keeps an existing table from being used: expected and found, one text for each difference."""
+    return [*_columns(table, shape), *_keys(table, shape), *_indexes(table, shape)]
+
+
+def outdated(table: Table, shape: Shape) -> tuple[Column, ...]:
+    """Return the columns whose CHECK accepts another set of values than the declared one."""
+    return tuple(
+        column
+        for column in table.columns
+        if column.one_of and shape.accepted.get(column.name, frozenset(column.one_of)) != frozenset(column.one_of)
+    )
+
+
+def missing_indexes(table: Table, shape: Shape) -> tuple[Index, ...]:
+    """Return the declared indexes that do not exist."""
+    return tuple(index for index in table.indexes if index.name not in shape.indexes)
+
+
+def _columns(table: Table, shape: Shape) -> Iterator[str]:
+    declared = {column.name for column in table.columns}
+    if missing := sorted(declared - shape.kinds.keys()):
+        yield f"expected the columns {', '.join(missing)}, found none of that name"
+    if table.exact and (extra := sorted(shape.kinds.keys() - declared)):
+        yield f"expected exactly its declared columns, found also {', '.join(extra)}"
+    for column in table.columns:
+        kind = shape.kinds.get(column.name, "ANY")
+        if kind not in ("ANY", "TEXT" if column.type == "TEXT" else "NUMBER"):
+            yield f"expected {column.name} to be {column.type}, found {kind}"
+        if column.nullable and column.name in shape.not_null:
+            yield f"expected {column.name} to accept NULL, found NOT NULL"
+
+
+def _keys(table: Table, shape: Shape) -> Iterator[str]:
+    if shape.primary_key != table.primary_key:
+        yield f"expected the primary key {_list(table.primary_key)}, found {_list(shape.primary_key)}"
+    if table.autoincrement and not shape.autoincrement:
+        yield "expected AUTOINCREMENT, found a key whose values may be used twice"
+    for columns in table.unique:
+        if frozenset(columns) not in shape.unique:
+            yield f"expected the columns {_list(columns)} to be unique, found no such key"
+    for key in table.foreign_keys:
+        if ordered(key) not in shape.foreign_keys:
+            yield f"expected the foreign key {_list(key.columns)} to {key.table}{_list(key.references)}, found none"
+
+
+def _indexes(table: Table, shape: Shape) -> Iterator[str]:
+    for index in table.indexes:
+        if shape.indexes.get(index.name, index) != index:
+            kind = "unique index" if index.unique else "index"
+            yield f"expected {index.name} to be an {kind} on {_list(index.columns)}, found another index of that name"
+
+
+def _list(columns: tuple[str, ...]) -> str:
+    return f"({', '.join(columns)})"

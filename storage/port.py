@@ -1,0 +1,133 @@
+"""The port: what every engine offers and all that an operation may rely on."""
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import TypeAlias, TypeVar
+
+from storage.schema import Schema
+
+Value: TypeAlias = str | int | float | None
+Row: TypeAlias = dict[str, Value]
+Parameters: TypeAlias = Mapping[str, Value]
+Location: TypeAlias = str | os.PathLike[str]
+
+Result = TypeVar("Result")
+
+NO_PARAMETERS: Parameters = {}
+
+
+class Transaction(ABC):
+    """One open transaction. It is over when the block or body that received it ends."""
+
+    database: "Database"
+
+    @abstractmethod
+    def execute(self, sql: str, parameters: Parameters = NO_PARAMETERS) -> list[Row]:
+        """Run one statement with `:name` placeholders and return all of its rows, fetched whole.
+
+        Keys of `parameters` that the statement does not name are ignored. The text is the same for
+        every engine; compare with NULL through `IS [NOT] DISTINCT FROM`. A body that catches an
+        error of its own statement must not go on as if nothing had happened: some engines refuse
+        every later statement of the transaction.
+
+        Raises:
+            StorageError: the transaction is over; the text holds several statements, or one that
+                would end the transaction or change the connection (COMMIT, PRAGMA, ...); a read
+                tries to write; the engine refuses the statement.
+            ConstraintError: the statement breaks a constraint.
+            DatabaseUnavailableError: the database stayed locked, or its disk failed.
+        """
+
+    @property
+    @abstractmethod
+    def changes(self) -> int:
+        """How many rows this transaction has inserted, updated and deleted so far."""
+
+    @abstractmethod
+    def after_commit(self, action: Callable[[], None]) -> None:
+        """Run `action` once the transaction is committed, after those registered before it.
+
+        It runs outside the transaction and may use the database. One that raises is reported
+        through the logger "storage" and changes nothing. A rollback drops them all.
+
+        Raises:
+            StorageError: the transaction is over.
+        """
+
+    @abstractmethod
+    def doom(self, reason: str) -> None:
+        """Let the transaction end in nothing but a rollback: whoever caught what went wrong must not commit half of it.
+
+        Its end then raises StorageError with the first reason given, unless another exception is on its way.
+
+        Raises:
+            StorageError: the transaction is over.
+        """
+
+    @abstractmethod
+    def table_exists(self, name: str) -> bool:
+        """Tell whether the database has a table of that name.
+
+        Raises:
+            StorageError: the transaction is over.
+        """
+
+
+class Database(ABC):
+    """A handle on one database, usable from every thread, whichever engine stands behind it."""
+
+    location: str
+    clock: Callable[[], float]
+    new_id: Callable[[], str]
+
+    @abstractmethod
+    def write(self, body: Callable[[Transaction], Result]) -> Result:
+        """Run `body` in one write transaction and return what it returns, after the commit.
+
+        Whatever `body` raises rolls everything back and is raised unchanged. An engine may run
+        `body` again when the first attempt lost against another transaction, so it must do nothing
+        outside the transaction except through `after_commit`.
+
+        Raises:
+            StorageError: the handle is closed, or this thread already has a transaction open on it.
+            DatabaseUnavailableError: the write lock was not to be had within 10 seconds, or the disk failed.
+            ConstraintError: a deferred constraint does not hold at the commit; nothing is stored.
+            OutcomeUnknownError: the commit failed in a way that hides its fate.
+        """
+
+    @abstractmethod
+    def read(self, body: Callable[[Transaction], Result]) -> Result:
+        """Run `body` on one consistent snapshot that it cannot write to, and return what it returns.
+
+        Raises:
+            StorageError: the handle is closed, this thread already has a transaction open on it, or
+                `body` tries to write.
+            DatabaseUnavailableError: the database cannot be read now.
+        """
+
+    @abstractmethod
+    def transaction(self) -> AbstractContextManager[Transaction]:
+        """Open a write transaction that the caller holds: committed at the end of the block, never run again.
+
+        An exception in the block rolls everything back. Raises as `write` does.
+        """
+
+    @abstractmethod
+    def require(self, schema: Schema) -> None:
+        """Make sure that the tables of `schema` exist in the right shape; costs nothing the next time.
+
+        Missing tables and indexes are created, an outdated set of values in a CHECK is rebuilt, all
+        in one transaction. A read-only handle only judges, and tolerates what it could have amended
+        except a missing table.
+
+        Raises:
+            UnsupportedDatabaseError: a table has another shape; the database was left as it was.
+            StorageError: the handle is closed, or this thread has a transaction open on it.
+            DatabaseUnavailableError: another process held the write lock too long.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close every connection; one with an open transaction closes when that ends. Closing twice is harmless."""

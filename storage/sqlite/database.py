@@ -1,0 +1,215 @@
+"""The SQLite engine: a connection per thread, explicit transactions, nothing hidden."""
+
+import logging
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+
+from storage.errors import OutcomeUnknownError, StorageError, UnsupportedDatabaseError
+from storage.port import Database, Result, Transaction
+from storage.schema import Schema
+from storage.sqlite.connection import FAILURES, primary_code
+from storage.sqlite.migrate import migrate, missing_tables, pending, rebuilding
+from storage.sqlite.sessions import Session, Sessions
+from storage.sqlite.transaction import READING, WRITING, SqliteTransaction, control
+from storage.statements import Texts
+
+logger = logging.getLogger("storage")
+
+# After these codes COMMIT is known to have stored nothing; after any other its fate is unknown.
+_NOT_COMMITTED = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_CONSTRAINT,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_READONLY,
+    }
+)
+
+
+class SqliteDatabase(Database):
+    """The port's Database over connections that `connect` makes: one per thread, or one for all when `shared`."""
+
+    def __init__(
+        self,
+        location: str,
+        connect: Callable[[], sqlite3.Connection],
+        *,
+        clock: Callable[[], float],
+        new_id: Callable[[], str],
+        read_only: bool = False,
+        shared: bool = False,
+    ) -> None:
+        self.location = location
+        self.clock = clock
+        self.new_id = new_id
+        self.read_only = read_only
+        self._unusable = ""
+        self._names: dict[str, tuple[str, ...]] = {}
+        self._turn = threading.RLock() if shared else None
+        self._sessions = Sessions(connect, shared=shared)
+        # A location that cannot be used is refused here rather than in the first operation.
+        self._session()
+
+    def write(self, body: Callable[[Transaction], Result]) -> Result:
+        """Run `body` between BEGIN IMMEDIATE and COMMIT; see the port. This engine runs it once."""
+        session, transaction = self._begin("BEGIN IMMEDIATE", WRITING)
+        try:
+            result = body(transaction)
+        except BaseException:
+            self._roll_back(session, transaction)
+            raise
+        self._commit(session, transaction)
+        return result
+
+    def read(self, body: Callable[[Transaction], Result]) -> Result:
+        """Run `body` on one snapshot; see the port."""
+        session, transaction = self._begin("BEGIN", READING)
+        try:
+            return body(transaction)
+        finally:
+            # Rolling back costs what committing does and makes sure that nothing can have been written.
+            self._roll_back(session, transaction)
+
+    def transaction(self) -> AbstractContextManager[Transaction]:
+        """Open a write transaction for a `with` block; see the port."""
+        return self._hold()
+
+    def require(self, schema: Schema) -> None:
+        """Make sure of the tables of `schema`; see the port."""
+        session = self._session()
+        if schema in session.schemas:
+            return
+        if self.read(lambda transaction: pending(transaction, schema)):
+            self._amend(session, schema)
+        session.schemas.add(schema)
+
+    def close(self) -> None:
+        """Close the handle; see the port."""
+        self._unusable = self._unusable or "expected an open handle, found a closed one; open the location again"
+        with self._turn or nullcontext():
+            self._sessions.close_idle()
+
+    @property
+    def usable(self) -> bool:
+        """Whether the handle is neither closed nor inherited without its data."""
+        return not self._unusable
+
+    def forget_inherited(self) -> None:
+        """Let go, in a forked child, of what belongs to the parent."""
+        self._sessions.forget_inherited()
+        if self._turn is not None:
+            self._unusable = "this :memory: database belongs to the parent process; open another in the child"
+
+    def _session(self) -> Session:
+        session = self._sessions.current()
+        if session is None or self._unusable:
+            self._check_usable()
+            session = self._sessions.open()
+        return session
+
+    def _check_usable(self) -> None:
+        if self._unusable:
+            raise StorageError(self._unusable)
+
+    def _begin(self, statement: str, texts: Texts) -> tuple[Session, SqliteTransaction]:
+        session = self._session()
+        self._check_begin(session, texts)
+        if self._turn is not None:
+            self._turn.acquire()
+        # Announced before the check, for close() does the two in the opposite order.
+        transaction = session.transaction = SqliteTransaction(self, session.connection, texts, self._names)
+        try:
+            self._check_usable()
+            transaction.begin(statement)
+        except BaseException:
+            self._end(session, transaction)
+            raise
+        return session, transaction
+
+    def _check_begin(self, session: Session, texts: Texts) -> None:
+        if session.transaction is not None:
+            raise StorageError(
+                "expected no open transaction of this thread on this database, found one; "
+                "use the open transaction instead of opening another inside it"
+            )
+        if self.read_only and texts is WRITING:
+            raise StorageError("expected a writable handle, found a read-only one; open the location for writing")
+
+    def _commit(self, session: Session, transaction: SqliteTransaction) -> None:
+        if transaction.doomed:
+            self._roll_back(session, transaction)
+            raise StorageError(
+                f"{transaction.doomed}; it was rolled back: do not go on in a transaction after an error in it"
+            )
+        try:
+            control(transaction.connection, "COMMIT")
+        except StorageError as exc:
+            if exc.__cause__ is None or primary_code(exc.__cause__) in _NOT_COMMITTED:
+                self._roll_back(session, transaction)
+                raise
+            self._discard(session)
+            self._end(session, transaction)
+            raise OutcomeUnknownError(
+                "the commit failed and may or may not have been stored; its connection was discarded: "
+                "read what the database holds before repeating the call"
+            ) from exc.__cause__
+        except BaseException:
+            self._roll_back(session, transaction)
+            raise
+        self._end(session, transaction)
+        for action in transaction.actions:
+            _run_after_commit(action)
+
+    def _roll_back(self, session: Session, transaction: SqliteTransaction) -> None:
+        try:
+            if not session.inherited and session.connection.in_transaction:
+                session.connection.execute("ROLLBACK")
+        except FAILURES:
+            # Closing undoes everything too, and must not hide why the transaction is being rolled back.
+            self._discard(session)
+        finally:
+            self._end(session, transaction)
+
+    def _discard(self, session: Session) -> None:
+        if self._turn is not None:
+            self._unusable = "the connection of this :memory: database failed and its data are gone; open another"
+        self._sessions.drop(session)
+
+    def _end(self, session: Session, transaction: SqliteTransaction) -> None:
+        transaction.end()
+        session.transaction = None
+        if self._unusable and not session.inherited:
+            session.connection.close()
+        if self._turn is not None:
+            self._turn.release()
+
+    @contextmanager
+    def _hold(self) -> Iterator[Transaction]:
+        session, transaction = self._begin("BEGIN IMMEDIATE", WRITING)
+        try:
+            yield transaction
+        except BaseException:
+            self._roll_back(session, transaction)
+            raise
+        self._commit(session, transaction)
+
+    def _amend(self, session: Session, schema: Schema) -> None:
+        if self.read_only:
+            if missing := self.read(lambda transaction: missing_tables(transaction, schema)):
+                raise UnsupportedDatabaseError(
+                    f"expected the tables of {schema.name}, found none named {', '.join(missing)}; "
+                    "open the database once for writing so that they are created"
+                )
+            return
+        with self._turn or nullcontext(), rebuilding(session.connection):
+            self.write(lambda transaction: migrate(transaction, schema))
+
+
+def _run_after_commit(action: Callable[[], None]) -> None:
+    try:
+        action()
+    except Exception:
+        logger.exception("an action after a commit failed; the commit stands")

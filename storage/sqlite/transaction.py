@@ -1,0 +1,131 @@
+"""A transaction on one SQLite connection."""
+
+import sqlite3
+from collections.abc import Callable, Mapping
+
+from storage.errors import StorageError
+from storage.port import NO_PARAMETERS, Database, Parameters, Row, Transaction, Value
+from storage.sqlite.connection import FAILURES, translate
+from storage.statements import Texts, refuse_control, refuse_write, sqlite_text
+
+WRITING = Texts(refuse_control, sqlite_text)
+READING = Texts(refuse_write, sqlite_text)
+_MAXIMUM_NAMES = 4096
+
+
+class SqliteTransaction(Transaction):
+    """The port's Transaction over a connection whose BEGIN has been run; dead once `end` was called."""
+
+    __slots__ = ("_connection", "_names", "_started_at", "_texts", "actions", "database", "doomed")
+
+    def __init__(
+        self, database: Database, connection: sqlite3.Connection, texts: Texts, names: dict[str, tuple[str, ...]]
+    ) -> None:
+        self.database = database
+        self.actions: list[Callable[[], None]] = []
+        self.doomed = ""
+        self._texts = texts
+        self._names = names
+        self._connection: sqlite3.Connection | None = connection
+        self._started_at = 0
+
+    def begin(self, statement: str) -> None:
+        """Run BEGIN in one of its forms.
+
+        Raises:
+            DatabaseUnavailableError: the lock was not to be had within the busy timeout.
+        """
+        control(self.connection, statement)
+        self._started_at = self.connection.total_changes
+
+    def execute(self, sql: str, parameters: Parameters = NO_PARAMETERS) -> list[Row]:
+        """Run one statement and return all of its rows; see the port."""
+        connection = self._connection
+        if connection is None:
+            raise _over()
+        if not isinstance(parameters, dict):
+            parameters = _as_dict(parameters)
+        try:
+            cursor = connection.execute(self._texts[sql], parameters)
+            rows = cursor.fetchall()
+        except FAILURES as exc:
+            self._end_if_rolled_back(connection)
+            raise translate(exc) from exc
+        if not rows:
+            return rows
+        names = self._names.get(sql)
+        if names is None:
+            names = self._names_of(sql, cursor)
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    def _names_of(self, sql: str, cursor: sqlite3.Cursor) -> tuple[str, ...]:
+        # Remembered where a later change of a table cannot matter: asking costs as much as a short query.
+        names = tuple(column[0] for column in cursor.description)
+        if "*" not in sql and len(self._names) < _MAXIMUM_NAMES:
+            self._names[sql] = names
+        return names
+
+    @property
+    def changes(self) -> int:
+        """How many rows this transaction has changed so far."""
+        return self.connection.total_changes - self._started_at
+
+    def after_commit(self, action: Callable[[], None]) -> None:
+        """Run `action` after the commit; see the port."""
+        _ = self.connection
+        self.actions.append(action)
+
+    def doom(self, reason: str) -> None:
+        """Let it end in nothing but a rollback; see the port."""
+        _ = self.connection
+        self.doomed = self.doomed or reason
+
+    def table_exists(self, name: str) -> bool:
+        """Tell whether a table of that name exists; names are compared as SQLite does, without case."""
+        sql = "SELECT 1 AS found FROM sqlite_master WHERE type = 'table' AND name = :name COLLATE NOCASE"
+        return bool(self.execute(sql, {"name": name}))
+
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """The connection of the open transaction.
+
+        Raises:
+            StorageError: the transaction is over.
+        """
+        if self._connection is None:
+            raise _over()
+        return self._connection
+
+    def end(self) -> None:
+        """Let no further statement through."""
+        self._connection = None
+
+    def _end_if_rolled_back(self, connection: sqlite3.Connection) -> None:
+        # Some failures make SQLite roll back by itself; a body that goes on would then write outside a transaction.
+        if not connection.in_transaction:
+            self.end()
+
+
+def control(connection: sqlite3.Connection, statement: str) -> None:
+    """Run BEGIN or COMMIT.
+
+    Raises:
+        StorageError: the statement failed; the cause tells how.
+    """
+    try:
+        connection.execute(statement)
+    except FAILURES as exc:
+        raise translate(exc) from exc
+
+
+def _as_dict(parameters: Parameters) -> dict[str, Value]:
+    if not isinstance(parameters, Mapping):
+        raise StorageError(f"expected parameters by name, found a {type(parameters).__name__}; pass a dict")
+    return dict(parameters)
+
+
+def _over() -> StorageError:
+    return StorageError(
+        "expected an open transaction, found one that is over; use a transaction only inside the body or block "
+        "that received it, and return values rather than iterators from there"
+    )

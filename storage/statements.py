@@ -1,0 +1,79 @@
+"""One text of a statement for every engine: what it may be, and how SQLite spells it."""
+
+import re
+from collections.abc import Callable
+
+from storage.errors import StorageError
+
+# Quoted text and comments are matched first so that nothing inside them is taken for SQL.
+OPAQUE = r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\]|--[^\n]*|/\*.*?(?:\*/|\Z)"""
+
+_DISTINCT = re.compile(rf"(?P<opaque>{OPAQUE})|\bIS\s+(?P<equal>NOT\s+)?DISTINCT\s+FROM\b", re.IGNORECASE | re.DOTALL)
+_OPAQUE_OR_WORD = re.compile(rf"(?:{OPAQUE})|(?P<word>[A-Za-z_][A-Za-z0-9_]*)", re.DOTALL)
+
+_CONTROL = frozenset(
+    {
+        *("BEGIN", "START", "COMMIT", "END", "ROLLBACK", "ABORT", "SAVEPOINT", "RELEASE"),
+        *("SET", "PRAGMA", "ATTACH", "DETACH", "VACUUM"),
+    }
+)
+_READING = frozenset({"SELECT", "WITH", "VALUES", "EXPLAIN"})
+# INTO, UPDATE and DELETE are reserved words: no bare name can be one, and no writing statement lacks all three.
+_WRITING = frozenset({"INTO", "UPDATE", "DELETE"})
+
+_MAXIMUM_TEXTS = 4096
+
+
+def words(sql: str) -> list[str]:
+    """Return the bare words of a statement in upper case, without quoted text and comments."""
+    return [match["word"].upper() for match in _OPAQUE_OR_WORD.finditer(sql) if match["word"]]
+
+
+def refuse_control(sql: str) -> None:
+    """Refuse what would end the transaction or change the connection.
+
+    Raises:
+        StorageError: the first word of the statement is a control word, or there is none.
+    """
+    first = next(iter(words(sql)), "")
+    if not first:
+        raise StorageError("expected one SQL statement, found none; pass the text of a statement")
+    if first in _CONTROL:
+        raise StorageError(
+            f"expected a statement that reads or writes rows, found {first}; "
+            "a transaction must not commit or be reconfigured from within: end its body, or raise to roll back"
+        )
+
+
+def refuse_write(sql: str) -> None:
+    """Refuse everything but reading.
+
+    Raises:
+        StorageError: the statement is not a query.
+    """
+    refuse_control(sql)
+    found = words(sql)
+    if found[0] not in _READING or (found[0] != "EXPLAIN" and not _WRITING.isdisjoint(found)):
+        raise StorageError("expected a query, found a statement that writes; use Database.write for it")
+
+
+def sqlite_text(sql: str) -> str:
+    """Spell `IS [NOT] DISTINCT FROM` as SQLite's `IS NOT` and `IS`, outside quotes and comments."""
+    return _DISTINCT.sub(lambda match: match["opaque"] or ("IS" if match["equal"] else "IS NOT"), sql)
+
+
+class Texts(dict[str, str]):
+    """What an engine runs for a text, worked out and judged once: after that a plain dictionary lookup."""
+
+    def __init__(self, judge: Callable[[str], None], translate: Callable[[str], str]) -> None:
+        super().__init__()
+        self._judge = judge
+        self._translate = translate
+
+    def __missing__(self, sql: str) -> str:
+        self._judge(sql)
+        if len(self) >= _MAXIMUM_TEXTS:
+            # Texts built from values would fill the memory; starting over costs less than counting uses.
+            self.clear()
+        translated = self[sql] = self._translate(sql)
+        return translated

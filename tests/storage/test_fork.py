@@ -1,0 +1,99 @@
+"""A forked child lets go of what it inherited, and the parent loses nothing by it."""
+
+from pathlib import Path
+
+import storage
+from tests.storage.support import finish, grants, start
+
+FORK = """
+from tests.storage.support import INSERT, NOTES, SELECT, add, grants
+path = sys.argv[1]
+db = storage.open_database(path)
+db.require(NOTES)
+memory = storage.open_database(':memory:')
+db.write(lambda tx: tx.execute(INSERT, add('parent')))
+inherited = db._session().connection
+"""
+
+CHILD_WRITES = (
+    FORK
+    + """
+child = os.fork()
+if child == 0:
+    assert storage.open_database(path) is db
+    db.require(NOTES)
+    db.write(lambda tx: tx.execute(INSERT, add('child')))
+    assert db._session().connection is not inherited
+    try:
+        memory.write(lambda tx: tx.changes)
+    except storage.StorageError as exc:
+        assert 'parent process' in str(exc), exc
+    else:
+        raise SystemExit('a database in memory was used in the child')
+    sys.exit(0)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+assert db._session().connection is inherited
+db.write(lambda tx: tx.execute(INSERT, add('later')))
+assert os.path.exists(path + '-wal')
+print(grants(db))
+"""
+)
+
+
+def test_a_child_uses_connections_of_its_own(tmp_path: Path) -> None:
+    """Child and parent both write after a fork; a database in memory stays with the parent."""
+    assert finish(start(CHILD_WRITES, tmp_path / "fork.db")) == "['child', 'later', 'parent']"
+
+
+CHILD_EXITS = (
+    FORK
+    + """
+read_end, write_end = os.pipe()
+child = os.fork()
+if child == 0:
+    os.close(write_end)
+    os.read(read_end, 1)
+    sys.exit(0)
+os._exit(0)
+"""
+)
+
+
+def test_a_child_that_exits_last_does_not_checkpoint_what_it_inherited(tmp_path: Path) -> None:
+    """Even the end of the interpreter in the child closes no inherited connection: the parent's log stays."""
+    path = tmp_path / "fork.db"
+    finish(start(CHILD_EXITS, path))
+    assert Path(f"{path}-wal").stat().st_size > 0
+    db = storage.open_database(path)
+    assert grants(db) == ["parent"]
+    db.close()
+
+
+CHILD_IN_TRANSACTION = (
+    FORK
+    + """
+try:
+    with db.transaction() as tx:
+        tx.execute(INSERT, add('parent again'))
+        child = os.fork()
+        if child == 0:
+            try:
+                tx.execute(INSERT, add('child'))
+            except storage.StorageError:
+                pass
+            else:
+                raise SystemExit('the inherited transaction was usable')
+        else:
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+except storage.StorageError as exc:
+    assert child == 0 and 'over' in str(exc), exc
+    sys.exit(0)
+assert child
+print(grants(db))
+"""
+)
+
+
+def test_a_transaction_open_at_a_fork_belongs_to_the_parent(tmp_path: Path) -> None:
+    """The child can neither use nor commit it; the parent's commit stands."""
+    assert finish(start(CHILD_IN_TRANSACTION, tmp_path / "fork.db")) == "['parent', 'parent again']"
