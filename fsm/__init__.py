@@ -1,0 +1,120 @@
+"""Explicit, durable state machines: a lifecycle is declared once as data, and runs through fenced writes.
+
+This package's door only re-exports. `fsm.driver` and `fsm.rooms` hold the gateway's operations; what is here is the
+vocabulary and the machine with which any table's lifecycle can be declared and run.
+"""
+
+from importlib.metadata import version
+
+from fsm.errors import (
+    ArgumentError,
+    DefinitionError,
+    LifecycleError,
+    LostFenceError,
+    RefusedError,
+)
+from fsm.jsonable import to_json
+from fsm.lifecycle import (
+    DECLINE,
+    GONE,
+    NEW,
+    NOW,
+    Arg,
+    Authority,
+    Check,
+    Column,
+    Do,
+    Edge,
+    Fence,
+    Greater,
+    Lifecycle,
+    Load,
+    Look,
+    Not,
+    Of,
+    Plus,
+    Refusal,
+    Replay,
+    Secret,
+    Source,
+    State,
+    Term,
+    Trigger,
+    Write,
+    among,
+    choice,
+    edges,
+    given,
+    stored,
+)
+from fsm.machine import Action, Machine, Outcome, Record, Swept, connect
+from fsm.observers import Transition, observe, unobserve
+from fsm.schema import GATEWAY_SCHEMA, table_of
+from storage import (
+    ConstraintError,
+    DatabaseUnavailableError,
+    OutcomeUnknownError,
+    StorageError,
+    UnsupportedDatabaseError,
+    open_database,
+)
+
+__version__ = version("gateway-fsm")
+
+__all__ = [
+    "DECLINE",
+    "GATEWAY_SCHEMA",
+    "GONE",
+    "NEW",
+    "NOW",
+    "Action",
+    "Arg",
+    "ArgumentError",
+    "Authority",
+    "Check",
+    "Column",
+    "ConstraintError",
+    "DatabaseUnavailableError",
+    "DefinitionError",
+    "Do",
+    "Edge",
+    "Fence",
+    "Greater",
+    "Lifecycle",
+    "LifecycleError",
+    "Load",
+    "Look",
+    "LostFenceError",
+    "Machine",
+    "Not",
+    "Of",
+    "Outcome",
+    "OutcomeUnknownError",
+    "Plus",
+    "Record",
+    "Refusal",
+    "RefusedError",
+    "Replay",
+    "Secret",
+    "Source",
+    "State",
+    "StorageError",
+    "Swept",
+    "Term",
+    "Transition",
+    "Trigger",
+    "UnsupportedDatabaseError",
+    "Write",
+    "__version__",
+    "among",
+    "choice",
+    "connect",
+    "edges",
+    "given",
+    "observe",
+    "open_database",
+    "stored",
+    "table_of",
+    "to_json",
+    "unobserve",
+]

@@ -1,0 +1,308 @@
+"""The machine of a lifecycle: `transitions` runs every change of a single record, each persisted by a fenced write."""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, cast
+
+from transitions.core import EventData, MachineError
+from transitions.core import Machine as Engine
+from transitions.core import Transition as EngineTransition
+
+from fsm import observers
+from fsm.errors import ArgumentError, DefinitionError
+from fsm.lifecycle.declaration import Lifecycle
+from fsm.lifecycle.steps import WRONG_STATE, Do, Load, Otherwise, Refusal, Source, Write
+from fsm.lifecycle.structure import GONE, NEW, Edge, Trigger, stands_for_row, trigger_operands
+from fsm.lifecycle.terms import Arg, Condition, Conditions, Of, conjunction, predicate
+from fsm.machine import statements
+from fsm.machine.projection import UNDECLARED, Projection
+from fsm.machine.record import NO_ROW, Action, Outcome, Record, Swept
+from fsm.machine.refusals import refused
+from fsm.machine.steps import DECLINED, REPLAYED, Compiler, Ran
+from storage import Row, Transaction, Value
+
+__all__ = ["Machine", "connect"]
+
+
+class _Declined(Exception):  # noqa: N818 # not an error: it carries a decline out of the engine
+    """The write found no row, or no edge fits, and the trigger's Write declines."""
+
+
+class _Edge(EngineTransition):
+    """The engine's transition, for states that have no callbacks of their own: the move is all there is to it."""
+
+    def _change_state(self, event_data: EventData) -> None:
+        event_data.machine.set_state(cast("str", self.dest), event_data.model)
+
+
+class _Engine(Engine):
+    transition_cls = _Edge
+
+
+class _Plan:
+    """One trigger, compiled: what runs before the engine is fired, and what the engine is to call."""
+
+    def __init__(self, projection: Projection, trigger: Trigger, actions: Mapping[str, Action]) -> None:
+        found = frozenset(operand for operand in trigger_operands(trigger) if isinstance(operand, Of))
+        compiler = Compiler(projection, trigger, actions, found)
+        lifecycle = projection.lifecycle
+        self.trigger = trigger
+        self.required = _required(lifecycle, trigger)
+        self.write = next((step for step in trigger.steps if isinstance(step, Write)), Write())
+        self.source = next((step.refuse for step in trigger.steps if isinstance(step, Source)), WRONG_STATE)
+        first, inside, last = _split(trigger)
+        self.first = tuple(map(compiler.compile, first))
+        self.inside = tuple(map(compiler.compile, inside))
+        self.last = tuple(map(compiler.compile, last))
+        self.compiler = compiler
+        fenced = trigger.kind == "fire"
+        self.swept = (
+            () if fenced else tuple((e, statements.sweep_statement(lifecycle, trigger, e)) for e in trigger.edges)
+        )
+
+
+def _split(trigger: Trigger) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]:
+    """Divide the steps: up to the last that compares; what stands between it and the write; what follows the write."""
+    steps = trigger.steps
+    at = next((index for index, step in enumerate(steps) if isinstance(step, Write)), len(steps))
+    compared = max((index + 1 for index, step in enumerate(steps[:at]) if not isinstance(step, Do)), default=0)
+    return steps[:compared], steps[compared:at], steps[at + 1 :]
+
+
+def _required(lifecycle: Lifecycle, trigger: Trigger) -> frozenset[str]:
+    named = {operand.name for operand in trigger_operands(trigger) if isinstance(operand, Arg)}
+    loads = next((step for step in trigger.steps if isinstance(step, Load)), None)
+    if loads is not None and loads.key is None and not lifecycle.table.autoincrement:
+        named |= set(lifecycle.key)
+    return frozenset(named | {"now"})
+
+
+class Machine:
+    """Runs one lifecycle; shared by all threads, since every call has a record of its own.
+
+    Raises DefinitionError where `actions` does not bind exactly the names that the declaration's Do steps have.
+    """
+
+    def __init__(self, lifecycle: Lifecycle, actions: Mapping[str, Action] | None = None) -> None:
+        self.lifecycle = lifecycle
+        self.projection = Projection(lifecycle)
+        self._others: dict[str, Machine] = {}
+        self._selects: dict[tuple[Conditions, tuple[str, ...]], str] = {}
+        bound = dict(actions or {})
+        _bound_exactly(lifecycle, bound)
+        self._plans = {
+            each.name: _Plan(self.projection, each, bound) for each in lifecycle.triggers if each.kind != "time"
+        }
+        self._engine = self._build()
+
+    def _build(self) -> Engine:
+        states = [state.name for state in self.lifecycle.states]
+        engine = _Engine(
+            model=None,
+            states=[*states, NEW.name, GONE.name, UNDECLARED],
+            initial=NEW.name,
+            auto_transitions=False,
+            send_event=True,
+            queued=False,
+            ignore_invalid_triggers=False,
+            model_attribute="_state",
+        )
+        for plan in self._plans.values():
+            if plan.trigger.kind != "fire":
+                continue
+            for edge in plan.trigger.edges:
+                engine.add_transition(
+                    plan.trigger.name,
+                    edge.source.name,
+                    edge.dest.name,
+                    conditions=[_guard(edge)] if edge.guard else None,
+                    before=[*map(_callback, plan.inside), self._writer(plan, edge), *map(_callback, plan.last)],
+                    after=[partial(self._committing, plan.trigger, edge)],
+                )
+        return engine
+
+    def fire(self, tx: Transaction, trigger: str, /, *, now: float, **arguments: Value) -> Outcome:
+        """Move one record in the transaction that the caller holds; its key is among the arguments.
+
+        `now` is the instant of the call in seconds. Raises what the trigger's steps declare, ArgumentError for an
+        unknown trigger or a missing argument. An exact retry, where the trigger replays, returns what is stored with
+        `replayed`. When it raises after something was written, the transaction can only be rolled back.
+        """
+        plan = self._plan(trigger, "fire")
+        record = self._record(tx, plan, {**arguments, "now": now})
+        changes = tx.changes
+        try:
+            return self._run(plan, record)
+        except BaseException:
+            record.die()
+            if tx.changes != changes:
+                tx.doom(f"{self.lifecycle.name}.{trigger} failed after something was written")
+            raise
+
+    def sweep(self, tx: Transaction, trigger: str, /, *, now: float, **arguments: Value) -> Swept:
+        """Move every record that satisfies the sweep's terms, one statement per edge; raises what its steps declare."""
+        plan = self._plan(trigger, "sweep")
+        record = self._record(tx, plan, {**arguments, "now": now})
+        if _until(plan.first, record) is not None:
+            return Swept(())
+        moved: list[tuple[str, str, Row]] = []
+        for edge, statement in plan.swept:
+            keys = tx.execute(statement, record.values)
+            moved += ((edge.source.name, edge.dest.name, key) for key in keys)
+            for key in keys if observers.listening(tx) else ():
+                self._announce(record, plan.trigger, edge, key)
+        return Swept(tuple(moved))
+
+    def select(
+        self,
+        tx: Transaction,
+        where: Condition | Conditions,
+        *,
+        values: Mapping[str, Value],
+        order: tuple[str, ...] = (),
+    ) -> list[Row]:
+        """Return the rows that satisfy the terms, in order; it reads and locks nothing."""
+        asked = (conjunction(where), order)
+        statement = self._selects.get(asked)
+        if statement is None:
+            statement = self._selects[asked] = statements.select_statement(self.lifecycle.table, *asked)
+        return tx.execute(statement, values)
+
+    def state_of(self, row: Row | None, *, now: float, joined: Row | None = None) -> str:
+        """Return the name of the state that a stored row is in at this instant."""
+        return self.projection.state_of(row, joined, {"now": now})
+
+    def _plan(self, trigger: str, kind: str) -> _Plan:
+        plan = self._plans.get(trigger)
+        if plan is None or plan.trigger.kind != kind:
+            raise ArgumentError(
+                f"lifecycle {self.lifecycle.name} has no trigger {trigger!r} to {kind}; see its declaration"
+            )
+        return plan
+
+    def _record(self, tx: Transaction, plan: _Plan, values: dict[str, Value]) -> Record:
+        if missing := plan.required - values.keys():
+            named = ", ".join(sorted(missing))
+            raise ArgumentError(
+                f"{self.lifecycle.name}.{plan.trigger.name} needs the arguments {named}; pass them by name"
+            )
+        return Record(tx, self.lifecycle.name, values, self._others)
+
+    def _run(self, plan: _Plan, record: Record) -> Outcome:
+        ended = _until(plan.first, record)
+        source = str(record.state)
+        if ended is not None:
+            return Outcome(source, source, record.row, ended == REPLAYED, ended == DECLINED, record.found)
+        try:
+            moved = self._engine.events[plan.trigger.name].trigger(record)
+        except MachineError as error:
+            raise self._refused(plan, record, "Source", plan.source, "expected a state that it leaves") from error
+        except _Declined:
+            return Outcome(source, source, record.row, declined=True, found=record.found)
+        if not moved:
+            if not isinstance(plan.write.unmatched, Refusal):
+                return Outcome(source, source, record.row, declined=True, found=record.found)
+            raise self._refused(
+                plan, record, "Write", plan.write.unmatched, "expected an edge whose guard holds, found none"
+            )
+        return Outcome(source, str(record.state), record.row, found=record.found, previous=record.previous)
+
+    def _refused(self, plan: _Plan, record: Record, step: str, otherwise: Otherwise, said: str) -> Exception:
+        refusal = otherwise if isinstance(otherwise, Refusal) else WRONG_STATE
+        said = f"{said}, in state {record.state}"
+        return refused(self.lifecycle.name, plan.trigger.name, step, record.state, refusal, said)
+
+    def _writer(self, plan: _Plan, edge: Edge) -> Callable[[EventData], None]:
+        statement = statements.write_statement(self.lifecycle, plan.trigger, edge)
+        project, dest, gone = self.projection.state_of, edge.dest.name, not stands_for_row(edge.dest)
+
+        def write(event: EventData) -> None:
+            record = _record_of(event)
+            rows = record.tx.execute(statement, record.values)
+            if len(rows) != 1:
+                plan.compiler.refuse(
+                    record, "Write", plan.write.stale, f"expected to change one row, changed {len(rows)}"
+                )
+                raise _Declined
+            record.previous, record.row = record.row, None if gone else rows[0]
+            if not gone and project(record.row, None, record.values) != dest:
+                place = f"{self.lifecycle.name}.{plan.trigger.name}"
+                raise DefinitionError(f"{place}: what it wrote is not in the state {dest}; mend the edge's writes")
+
+        return write
+
+    def _committing(self, trigger: Trigger, edge: Edge, event: EventData) -> None:
+        record = _record_of(event)
+        if observers.listening(record.tx):
+            row = record.row or record.previous or {}
+            self._announce(
+                record, trigger, edge, {column: row[column] for column in self.lifecycle.key if column in row}
+            )
+
+    def _announce(self, record: Record, trigger: Trigger, edge: Edge, key: Row) -> None:
+        at = record.values["now"]
+        transition = observers.Transition(self.lifecycle.name, key, trigger.name, edge.source.name, edge.dest.name, at)
+        observers.queue(record.tx, transition)
+
+    def link(self, machines: Mapping[str, "Machine"]) -> None:
+        """Resolve the triggers that the declaration's steps fire; raises DefinitionError for an unknown one."""
+        for trigger in self.lifecycle.triggers:
+            for step in trigger.dos():
+                for name, fired in step.fires:
+                    other = machines.get(name)
+                    if other is None or other.lifecycle.trigger(fired) is None:
+                        raise DefinitionError(
+                            f"lifecycle {self.lifecycle.name}, trigger {trigger.name}: its step {step.name} fires"
+                            f" {name}.{fired}, which does not exist; connect that machine or mend the name"
+                        )
+                    self._others[name] = other
+
+
+def connect(*machines: Machine) -> None:
+    """Let the machines fire each other's triggers, as their declarations say; raises DefinitionError as `link` does."""
+    named = {machine.lifecycle.name: machine for machine in machines}
+    for machine in machines:
+        machine.link(named)
+
+
+def _bound_exactly(lifecycle: Lifecycle, actions: Mapping[str, Action]) -> None:
+    declared = {step.name for trigger in lifecycle.triggers for step in trigger.dos()}
+    for name in sorted(declared ^ actions.keys()):
+        problem = "is declared and bound to nothing" if name in declared else "is bound and not declared"
+        raise DefinitionError(
+            f"lifecycle {lifecycle.name}: the step {name!r} {problem}; bind exactly what its Do steps name"
+        )
+    for name, action in actions.items():
+        if not callable(action):
+            raise DefinitionError(
+                f"lifecycle {lifecycle.name}: the step {name!r} is bound to no function; pass a callable"
+            )
+
+
+def _until(steps: Iterable[Ran], record: Record) -> str | None:
+    for step in steps:
+        ended = step(record)
+        if ended is not None:
+            return ended
+    return None
+
+
+def _record_of(event: EventData) -> Record:
+    return cast("Record", event.model)
+
+
+def _callback(step: Ran) -> Callable[[EventData], None]:
+    def run(event: EventData) -> None:
+        step(_record_of(event))
+
+    return run
+
+
+def _guard(edge: Edge) -> Callable[[EventData], bool]:
+    holds = predicate(edge.guard)
+
+    def guard(event: EventData) -> bool:
+        record = _record_of(event)
+        return holds(NO_ROW if record.row is None else record.row, record.values)
+
+    return guard

@@ -1,0 +1,151 @@
+"""The SQL of a declaration: one fenced statement an edge, derived and never written by hand."""
+
+from collections.abc import Iterable, Mapping
+
+from fsm.lifecycle.declaration import Lifecycle
+from fsm.lifecycle.steps import Authority, Fence, Load, Look
+from fsm.lifecycle.structure import Edge, Greater, Plus, State, Trigger, Written, stands_for_row
+from fsm.lifecycle.terms import Column, Conditions, Of, Operand, literal, operands, pinned, quoted, sql
+from storage import Table
+
+__all__ = [
+    "all_writes",
+    "authority_statement",
+    "joined_statement",
+    "load_statement",
+    "look_statement",
+    "returned",
+    "select_statement",
+    "sweep_statement",
+    "write_statement",
+]
+
+
+def _listed(columns: Iterable[str]) -> str:
+    return ", ".join(map(quoted, columns))
+
+
+def _by_key(key: Mapping[str, Operand]) -> str:
+    return " AND ".join(f"{quoted(column)} = {literal(operand)}" for column, operand in key.items())
+
+
+def _own_key(table: Table) -> str:
+    return " AND ".join(f"{quoted(column)} = :{column}" for column in table.primary_key)
+
+
+def _all_columns(table: Table) -> str:
+    return _listed(column.name for column in table.columns)
+
+
+def returned(table: Table) -> str:
+    """Return the columns after RETURNING, where SQLite answers a whole REAL as an integer unless it is computed."""
+    return ", ".join(
+        f"{quoted(each.name)} + 0.0 AS {quoted(each.name)}" if each.type == "REAL" else quoted(each.name)
+        for each in table.columns
+    )
+
+
+def load_statement(lifecycle: Lifecycle, load: Load | None) -> str:
+    """SELECT the record by its key, or by the key that a Look found."""
+    where = _by_key(load.key) if load is not None and load.key is not None else _own_key(lifecycle.table)
+    return f"SELECT {_all_columns(lifecycle.table)} FROM {quoted(lifecycle.table.name)} WHERE {where}"
+
+
+def joined_statement(lifecycle: Lifecycle) -> str | None:
+    """SELECT the joined row of the record's key, where the lifecycle joins a table."""
+    if lifecycle.joined is None:
+        return None
+    joined = lifecycle.joined
+    return f"SELECT {_all_columns(joined)} FROM {quoted(joined.name)} WHERE {_own_key(lifecycle.table)}"
+
+
+def answered_columns(step: Authority | Look, needed: Iterable[Of]) -> tuple[str, ...]:
+    """Return the columns that the step answers: the key, what its checks read, and what later steps name of it."""
+    checked = (operand for check in step.checks for operand in operands(check.terms))
+    names = {*step.table.primary_key, *(each.column for each in needed if each.step == step.name)}
+    names |= {operand.name for operand in checked if isinstance(operand, Column)}
+    return tuple(column.name for column in step.table.columns if column.name in names)
+
+
+def authority_statement(step: Authority, needed: Iterable[Of]) -> str:
+    """SELECT the row that must stand as the caller believes."""
+    columns = _listed(answered_columns(step, needed))
+    return f"SELECT {columns} FROM {quoted(step.table.name)} WHERE {_by_key(step.key)}"
+
+
+def look_statement(step: Look, needed: Iterable[Of]) -> str:
+    """SELECT the first row that satisfies the Look, or count them."""
+    if step.count:
+        return f'SELECT COUNT(*) AS "count" FROM {quoted(step.table.name)} WHERE {sql(step.where)}'
+    return f"{select_statement(step.table, step.where, step.order, answered_columns(step, needed))} LIMIT 1"
+
+
+def select_statement(table: Table, where: Conditions, order: tuple[str, ...], columns: tuple[str, ...] = ()) -> str:
+    """SELECT every row that satisfies the terms, whole or only some columns of it."""
+    ordered = f" ORDER BY {_listed(order)}" if order else ""
+    return f"SELECT {_listed(columns) or _all_columns(table)} FROM {quoted(table.name)} WHERE {sql(where)}{ordered}"
+
+
+def write_statement(lifecycle: Lifecycle, trigger: Trigger, edge: Edge) -> str:
+    """The fenced write of one edge: it changes one row, or the fence is lost."""
+    returning = f" RETURNING {returned(lifecycle.table)}"
+    if not stands_for_row(edge.source):
+        return _insert(lifecycle, edge) + returning
+    fences = tuple(term for step in trigger.steps if isinstance(step, Fence) for term in step.terms)
+    where = f"{_own_key(lifecycle.table)} AND {_standing(edge, fences)}"
+    return _change(lifecycle, edge, where) + returning
+
+
+def sweep_statement(lifecycle: Lifecycle, trigger: Trigger, edge: Edge) -> str:
+    """One statement that moves every row which satisfies the sweep's terms, and answers with their keys."""
+    source = edge.source.terms if isinstance(edge.source, State) else ()
+    where = sql(tuple(dict.fromkeys((*trigger.over, *source, *edge.guard))))
+    return _change(lifecycle, edge, where) + f" RETURNING {_listed(lifecycle.key)}"
+
+
+def _standing(edge: Edge, fences: Conditions) -> str:
+    source = edge.source.terms if isinstance(edge.source, State) else ()
+    of_row = (each for each in (*source, *fences, *edge.guard) if any(isinstance(o, Column) for o in operands((each,))))
+    return sql(tuple(dict.fromkeys(of_row)))
+
+
+def _change(lifecycle: Lifecycle, edge: Edge, where: str) -> str:
+    table = quoted(lifecycle.table.name)
+    if not stands_for_row(edge.dest):
+        return f"DELETE FROM {table} WHERE {where}"
+    settings = ", ".join(f"{quoted(column)} = {_written(value)}" for column, value in all_writes(edge).items())
+    return f"UPDATE {table} SET {settings or _unchanged(lifecycle)} WHERE {where}"
+
+
+def _unchanged(lifecycle: Lifecycle) -> str:
+    return f"{quoted(lifecycle.key[0])} = {quoted(lifecycle.key[0])}"
+
+
+def _insert(lifecycle: Lifecycle, edge: Edge) -> str:
+    written = all_writes(edge)
+    columns = {column: f":{column}" for column in lifecycle.key if not lifecycle.table.autoincrement}
+    columns |= {column: _written(value) for column, value in written.items()}
+    return (
+        f"INSERT INTO {quoted(lifecycle.table.name)} ({_listed(columns)})"
+        f" VALUES ({', '.join(columns.values())}) ON CONFLICT DO NOTHING"
+    )
+
+
+def all_writes(edge: Edge) -> dict[str, Written]:
+    """Return what the edge writes: its own writes, and what the dest's terms pin that the source's do not."""
+    if not isinstance(edge.dest, State):
+        return {}
+    known = pinned(edge.source.terms) if isinstance(edge.source, State) else {}
+    entered = {
+        column: value for column, value in pinned(edge.dest.terms).items() if (column, value) not in known.items()
+    }
+    return {**entered, **edge.writes}
+
+
+def _written(value: Written) -> str:
+    if isinstance(value, Plus):
+        return f"{quoted(value.column)} + {literal(value.by)}"
+    if isinstance(value, Greater):
+        column, argument = quoted(value.column), literal(value.argument)
+        return f"CASE WHEN {column} > {argument} THEN {column} ELSE {argument} END"
+    return literal(value)

@@ -1,0 +1,25 @@
+"""The gateway's schema: the declared tables, with a CHECK on each state column derived from its declaration."""
+
+from typing import Final
+
+from attrs import evolve
+
+from fsm.lifecycle import Lifecycle
+from fsm.lifecycles import DRIVER_LEASE, DRIVER_TASK, HOSTED_ROOM
+from fsm.lifecycles.tables import EVENTS, RETIRED
+from storage import Schema, Table
+
+__all__ = ["GATEWAY_SCHEMA", "table_of"]
+
+
+def table_of(lifecycle: Lifecycle) -> Table:
+    """Return the lifecycle's table with a CHECK on each column that stores its states."""
+    stored = lifecycle.stored_values()
+    columns = (evolve(column, one_of=stored.get(column.name, column.one_of)) for column in lifecycle.table.columns)
+    return evolve(lifecycle.table, columns=tuple(columns))
+
+
+GATEWAY_SCHEMA: Final = Schema(
+    "gateway",
+    (table_of(HOSTED_ROOM), EVENTS, RETIRED, table_of(DRIVER_LEASE), table_of(DRIVER_TASK)),
+)

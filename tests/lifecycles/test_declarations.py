@@ -1,0 +1,62 @@
+"""The gateway's declarations: their names, their size, and that each state's name stands in one place."""
+
+import ast
+import inspect
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from fsm.lifecycle import Lifecycle
+from fsm.lifecycles import DRIVER_LEASE, DRIVER_TASK, HOSTED_ROOM, LIFECYCLES, driver_lease, driver_task, hosted_room
+from fsm.lifecycles.driver_lease import DriverLeaseState
+from fsm.lifecycles.driver_task import DriverTaskState
+from fsm.lifecycles.hosted_room import HostedRoomState
+from fsm.lifecycles.tables import TASKS
+from fsm.schema import table_of
+
+ALIASES = {"driver_lease": DriverLeaseState, "driver_task": DriverTaskState, "hosted_room": HostedRoomState}
+FILES = {"driver_lease": driver_lease, "driver_task": driver_task, "hosted_room": hosted_room}
+
+
+@pytest.mark.parametrize("lifecycle", LIFECYCLES, ids=lambda each: each.name)
+def test_the_alias_names_the_declared_states(lifecycle: Lifecycle) -> None:
+    """The Literal alias that type checkers read has exactly the declared states."""
+    names = get_args(ALIASES[lifecycle.name])
+    assert sorted(names) == sorted(state.name for state in lifecycle.states)
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("lifecycle", LIFECYCLES, ids=lambda each: each.name)
+def test_a_state_is_named_once(lifecycle: Lifecycle) -> None:
+    """Beside the alias, a state's name stands once in its declaration and in no other declaration."""
+    for state in lifecycle.states:
+        for name, module in FILES.items():
+            tree = ast.parse(Path(inspect.getfile(module)).read_text(encoding="utf-8"))
+            constants = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+            own = lifecycle.name == name
+            assert constants.count(state.name) == (2 if own else 0), (state.name, name)
+
+
+@pytest.mark.parametrize(
+    ("lifecycle", "states", "edges", "final"),
+    [
+        (DRIVER_LEASE, 4, 11, ()),
+        (DRIVER_TASK, 8, 30, ("settled", "failed", "cancelled")),
+        (HOSTED_ROOM, 4, 5, ("retired",)),
+    ],
+    ids=lambda value: getattr(value, "name", None),
+)
+def test_the_size_is_pinned(lifecycle: Lifecycle, states: int, edges: int, final: tuple[str, ...]) -> None:
+    """An accidental state or edge changes a number that a reviewer sees."""
+    assert len(lifecycle.states) == states
+    assert sum(len(trigger.edges) for trigger in lifecycle.triggers) == edges
+    assert tuple(state.name for state in lifecycle.final) == final
+
+
+def test_the_check_is_derived() -> None:
+    """The CHECK of a status column lists the declared states, and a derived lifecycle has none."""
+    stored = {column.name: column.one_of for column in table_of(DRIVER_TASK).columns}
+    assert stored["status"] == tuple(state.name for state in DRIVER_TASK.states)
+    assert not any(column.one_of for column in TASKS.columns)
+    assert not any(column.one_of for column in table_of(DRIVER_LEASE).columns)
