@@ -1,0 +1,226 @@
+"""Rooms: created, taken over, closed and read. Rules: `fsm.lifecycles.hosted_room`."""
+
+from typing import cast
+
+from fsm.calling import operation
+from fsm.errors import HostedRoomError, RoomHistoryExpiredError, RoomNotFoundError
+from fsm.lifecycle import given
+from fsm.lifecycle.terms import quoted
+from fsm.lifecycles.hosted_room import HISTORY_EXPIRED, LEGACY_GATEWAY, LIVE, NOT_FOUND, RETIRED_ID
+from fsm.lifecycles.tables import EVENTS, RETIRED
+from fsm.machine import Outcome
+from fsm.rooms.events import control_event, find_event
+from fsm.rooms.machines import ROOM_MACHINE
+from fsm.rooms.parse import (
+    Location,
+    instant,
+    opened,
+    parse_epoch,
+    parse_event_id,
+    parse_flag,
+    parse_gateway,
+    parse_members,
+    parse_new_authority,
+    parse_room_id,
+    parse_room_name,
+)
+from fsm.rooms.retention import due_rooms
+from fsm.rooms.views import RoomClaim, RoomDisbanding, RoomState, RoomView, event_view, room_view
+from storage import Row, Transaction, Value
+
+__all__ = ["claim_authority", "create_room", "disband_room", "prune_disbanded_rooms", "room_state"]
+
+_ADOPTED = "system:authority-adopted"
+_DISBANDED = "system:room-disbanded"
+
+
+@operation(HostedRoomError)
+def create_room(
+    db: Location,
+    *,
+    room_id: object,
+    name: object,
+    members: object,
+    authority_gateway_id: object,
+    now: object = None,
+) -> RoomView:
+    """Open a room under a gateway's authority; an exact retry returns what is stored, with `idempotent: True`.
+
+    A room that has no authority yet is adopted: the view then says `adopted` and holds the `claim_event`. `name` has at
+    most 200 characters, `members` at most 128 objects and 128 KiB of UTF-8. Raises HostedRoomError, also where the
+    gateway has too many live rooms; RoomConflictError where the id is taken by other content or was ever disbanded.
+    """
+    arguments: dict[str, Value] = {
+        "room_id": parse_room_id(room_id),
+        "name": parse_room_name(name),
+        "members_json": parse_members(members),
+        "authority_gateway_id": parse_new_authority(authority_gateway_id),
+    }
+    handle = opened(db)
+    at = instant(handle, now)
+    return handle.write(lambda tx: _adopt(tx, at, arguments) or _create(tx, at, arguments))
+
+
+def _adopt(tx: Transaction, now: float, arguments: dict[str, Value]) -> RoomView | None:
+    stored = _row(tx, str(arguments["room_id"]))
+    epoch = 1 if stored is None else int(stored["authority_epoch"] or 0) + 1
+    event = _claim_event(_ADOPTED, LEGACY_GATEWAY, str(arguments["authority_gateway_id"]), epoch)
+    outcome = ROOM_MACHINE.fire(tx, "adopt", now=now, **arguments, **event)
+    if outcome.declined:
+        return None
+    view = room_view(outcome.stored, idempotent=True)
+    view["adopted"] = True
+    view["claim_event"] = event_view(outcome.found["append_event"]["row"])
+    return view
+
+
+def _create(tx: Transaction, now: float, arguments: dict[str, Value]) -> RoomView:
+    outcome = ROOM_MACHINE.fire(tx, "create", now=now, **arguments)
+    return room_view(outcome.stored, idempotent=outcome.replayed)
+
+
+def _claim_event(event_id: str, previous: str, gateway: str, epoch: int) -> dict[str, Value]:
+    payload = {"previous_gateway_id": previous, "authority_gateway_id": gateway, "authority_epoch": epoch}
+    return control_event("authority.claimed", event_id, actor="authority-control", epoch=epoch, payload=payload)
+
+
+@operation(HostedRoomError)
+def claim_authority(
+    db: Location,
+    *,
+    room_id: object,
+    expected_gateway_id: object,
+    expected_epoch: object,
+    new_gateway_id: object,
+    event_id: object,
+    now: object = None,
+) -> RoomClaim:
+    """Move a room to another gateway, where its authority is still the expected one; its epoch grows by one.
+
+    It does not judge whether the takeover is safe. An exact retry returns what is stored, with `idempotent: True`.
+    Raises HostedRoomError; RoomNotFoundError; RoomHistoryExpiredError; AuthorityConflictError where the authority is
+    another; AuthoritySupersededError where this claim was made and a later one replaced it; EventConflictError where
+    the event id is taken.
+    """
+    room, previous = parse_room_id(room_id), parse_gateway(expected_gateway_id, "expected_gateway_id")
+    gateway, epoch = parse_gateway(new_gateway_id, "new_gateway_id"), parse_epoch(expected_epoch, "expected_epoch")
+    event = _claim_event(parse_event_id(event_id), previous, gateway, epoch + 1)
+    arguments: dict[str, Value] = {
+        "room_id": room,
+        "expected_gateway_id": previous,
+        "expected_epoch": epoch,
+        "new_gateway_id": gateway,
+        **event,
+    }
+    handle = opened(db)
+    at = instant(handle, now)
+
+    def body(tx: Transaction) -> RoomClaim:
+        return _claimed(tx, str(event["event_id"]), ROOM_MACHINE.fire(tx, "claim_authority", now=at, **arguments))
+
+    return handle.write(body)
+
+
+def _claimed(tx: Transaction, event_id: str, outcome: Outcome) -> RoomClaim:
+    view = room_view(outcome.stored, idempotent=outcome.replayed)
+    found = find_event(tx, view["room_id"], event_id) if outcome.replayed else outcome.found["append_event"]["row"]
+    view["claim_event"] = event_view(found or {}, idempotent=outcome.replayed)
+    return view
+
+
+@operation(HostedRoomError)
+def disband_room(
+    db: Location, *, room_id: object, expected_gateway_id: object, expected_epoch: object, now: object = None
+) -> RoomDisbanding:
+    """Close a room for good; its id is never used again, and old closed rooms may be pruned for it.
+
+    Calling again returns what is stored, with `idempotent: True`, and with `history_expired` where only the id is left.
+    Raises HostedRoomError; RoomNotFoundError; AuthorityConflictError where the authority is another.
+    """
+    room, gateway = parse_room_id(room_id), parse_gateway(expected_gateway_id, "expected_gateway_id")
+    epoch = parse_epoch(expected_epoch, "expected_epoch")
+    event = control_event("room.disbanded", _DISBANDED, actor="room-control", epoch=epoch, payload={"room_id": room})
+    handle = opened(db)
+    at = instant(handle, now)
+
+    def body(tx: Transaction) -> RoomDisbanding:
+        outcome = ROOM_MACHINE.fire(
+            tx, "disband", now=at, room_id=room, expected_gateway_id=gateway, expected_epoch=epoch, **event
+        )
+        return _disbanding(tx, room, outcome)
+
+    return handle.write(body)
+
+
+def _disbanding(tx: Transaction, room_id: str, outcome: Outcome) -> RoomDisbanding:
+    view: RoomDisbanding = {"room_id": room_id, "disbanded_at": 0.0, "idempotent": outcome.replayed}
+    if outcome.row is None:
+        view["disbanded_at"] = outcome.found["joined"]["retired_at"]
+        view["history_expired"] = True
+        return view
+    view["disbanded_at"] = cast("float", outcome.row["disbanded_at"])
+    event = find_event(tx, room_id, _DISBANDED)
+    if event is not None:
+        view["event"] = event_view(event, idempotent=outcome.replayed)
+    return view
+
+
+@operation(HostedRoomError)
+def prune_disbanded_rooms(db: Location, *, now: object = None) -> int:
+    """Prune the closed rooms whose retention is over or that are beyond the kept count; return how many.
+
+    Their ids stay taken. A lost call is made again. Raises HostedRoomError.
+    """
+    handle = opened(db)
+    at = instant(handle, now)
+
+    def body(tx: Transaction) -> int:
+        due = due_rooms(tx, at)
+        for room_id in due:
+            ROOM_MACHINE.fire(tx, "prune", now=at, room_id=room_id)
+        return len(due)
+
+    return handle.write(body)
+
+
+@operation(HostedRoomError)
+def room_state(db: Location, *, room_id: object, include_disbanded: object = False) -> RoomState:
+    """Return a room as stored, and the event by which its present authority took it over, where there is one.
+
+    Raises HostedRoomError; RoomNotFoundError; RoomHistoryExpiredError where only its id is left.
+    """
+    room, closed_too = parse_room_id(room_id), parse_flag(include_disbanded, "include_disbanded")
+    row, claim = opened(db).read(lambda tx: (_found(tx, room, closed_too=closed_too), _present_claim(tx, room)))
+    view = cast("RoomState", room_view(row))
+    if claim is not None:
+        view["authority_claim"] = event_view(claim)
+    return view
+
+
+def _row(tx: Transaction, room_id: str) -> Row | None:
+    rows = ROOM_MACHINE.select(tx, given("room_id"), values={"room_id": room_id})
+    return rows[0] if rows else None
+
+
+def _found(tx: Transaction, room_id: str, *, closed_too: bool) -> Row:
+    row = _row(tx, room_id)
+    retired = tx.execute(_RETIRED, {"room_id": room_id})
+    state = ROOM_MACHINE.state_of(row, now=0.0, joined=retired[0] if retired else None)
+    if row is not None and (closed_too or state == LIVE.name):
+        return row
+    if state == RETIRED_ID.name:
+        raise RoomHistoryExpiredError(f"expected a live room, found a retired id; {HISTORY_EXPIRED.remedy}")
+    raise RoomNotFoundError(f"expected a live room, found none; {NOT_FOUND.remedy}")
+
+
+def _present_claim(tx: Transaction, room_id: str) -> Row | None:
+    rows = tx.execute(_CLAIM, {"room_id": room_id, "kind": "authority.claimed"})
+    return rows[0] if rows else None
+
+
+_RETIRED = f"SELECT room_id, retired_at FROM {quoted(RETIRED.name)} WHERE room_id = :room_id"
+_CLAIM = f"""
+    SELECT event.* FROM {quoted(EVENTS.name)} AS event
+    JOIN hosted_rooms AS room ON room.room_id = event.room_id AND room.authority_epoch = event.authority_epoch
+    WHERE event.room_id = :room_id AND event.kind = :kind ORDER BY event.seq DESC LIMIT 1
+"""

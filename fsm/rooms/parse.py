@@ -1,0 +1,105 @@
+"""What the room calls are handed, checked and normalised before a transaction begins."""
+
+import os
+
+from fsm.errors import HostedRoomError
+from fsm.lifecycles.hosted_room import LEGACY_GATEWAY
+from fsm.lifecycles.limits import (
+    MAX_ACTOR_ID_CHARS,
+    MAX_EVENT_ID_CHARS,
+    MAX_MEMBERS,
+    MAX_MEMBERS_JSON_BYTES,
+    MAX_ROOM_ID_CHARS,
+    MAX_ROOM_NAME_CHARS,
+)
+from fsm.schema import GATEWAY_SCHEMA
+from storage import Database, resolve
+from storage.canonical import canonical_json
+from storage.validate import flag, identifier, instance, integer, number, text
+
+__all__ = [
+    "Location",
+    "instant",
+    "opened",
+    "parse_epoch",
+    "parse_event_id",
+    "parse_flag",
+    "parse_gateway",
+    "parse_members",
+    "parse_new_authority",
+    "parse_room_id",
+    "parse_room_name",
+]
+
+Location = Database | str | os.PathLike[str]
+
+OWN_EVENT_IDS = ("system:", "room-stop:")
+"""The module's own events begin so; a caller's event under such an id would make a later disband fail."""
+
+
+def opened(db: Location) -> Database:
+    """Return the handle, with the gateway's tables in place; raises HostedRoomError, StorageError."""
+    handle = resolve(db, error=HostedRoomError)
+    handle.require(GATEWAY_SCHEMA)
+    return handle
+
+
+def instant(db: Database, now: object) -> float:
+    """Return the given instant, or read the handle's clock once; seconds."""
+    return number(db.clock() if now is None else now, label="now", error=HostedRoomError)
+
+
+def parse_room_id(value: object) -> str:
+    """Return the room id, stripped."""
+    return identifier(value, label="room_id", error=HostedRoomError, maximum=MAX_ROOM_ID_CHARS)
+
+
+def parse_event_id(value: object) -> str:
+    """Return the id of a caller's own event, stripped."""
+    parsed = identifier(value, label="event_id", error=HostedRoomError, maximum=MAX_EVENT_ID_CHARS)
+    if parsed.startswith(OWN_EVENT_IDS):
+        raise HostedRoomError(
+            f"event_id must not begin with {' or '.join(OWN_EVENT_IDS)}: those ids are the module's own"
+        )
+    return parsed
+
+
+def parse_gateway(value: object, label: str) -> str:
+    """Return a gateway id, stripped."""
+    return identifier(value, label=label, error=HostedRoomError, maximum=MAX_ACTOR_ID_CHARS)
+
+
+def parse_new_authority(value: object) -> str:
+    """Return the gateway id under which a room may be created."""
+    parsed = parse_gateway(value, "authority_gateway_id")
+    if parsed == LEGACY_GATEWAY:
+        raise HostedRoomError(
+            f"authority_gateway_id must name a gateway; {LEGACY_GATEWAY!r} marks rooms that have none yet"
+        )
+    return parsed
+
+
+def parse_epoch(value: object, label: str) -> int:
+    """Return an authority epoch, which the next claim can still exceed."""
+    return integer(value, label=label, error=HostedRoomError, minimum=1, maximum=2**63 - 2)
+
+
+def parse_room_name(value: object) -> str:
+    """Return the room's name, stripped."""
+    shown = text(value, label="name", error=HostedRoomError)
+    return text(shown.strip(), label="name", error=HostedRoomError, maximum_characters=MAX_ROOM_NAME_CHARS)
+
+
+def parse_flag(value: object, label: str) -> bool:
+    """Return a bool; nothing else counts as one."""
+    return flag(value, label=label, error=HostedRoomError)
+
+
+def parse_members(value: object) -> str:
+    """Return the members, a list of at most 128 objects, as canonical JSON of at most 128 KiB of UTF-8."""
+    members: list[object] = instance(value, list, label="members", error=HostedRoomError)
+    if len(members) > MAX_MEMBERS or not all(isinstance(member, dict) for member in members):
+        raise HostedRoomError(f"members must be a list of at most {MAX_MEMBERS} objects; found {len(members)} entries")
+    return canonical_json(
+        members, label="members", error=HostedRoomError, maximum_bytes=MAX_MEMBERS_JSON_BYTES, ascii_only=False
+    )

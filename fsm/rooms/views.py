@@ -1,0 +1,88 @@
+"""What the room calls answer with."""
+
+from collections.abc import Mapping
+from typing import Any, NotRequired, TypedDict, cast
+
+from fsm.errors import HostedRoomError
+from storage import Row
+from storage.canonical import decode_json
+
+__all__ = ["EventView", "RoomClaim", "RoomDisbanding", "RoomState", "RoomView", "event_view", "room_view"]
+
+
+class RoomView(TypedDict):
+    """A room as stored; instants are seconds."""
+
+    room_id: str
+    name: str
+    members: list[dict[str, Any]]
+    authority_gateway_id: str
+    authority_epoch: int
+    revision: int
+    created_at: float
+    updated_at: float
+    idempotent: bool
+    latest_seq: int
+    disbanded_at: NotRequired[float]
+    adopted: NotRequired[bool]
+    claim_event: NotRequired["EventView"]
+
+
+class EventView(TypedDict):
+    """An event of a room's log as stored."""
+
+    room_id: str
+    seq: int
+    event_id: str
+    kind: str
+    actor: dict[str, str]
+    authority_epoch: int | None
+    payload: dict[str, Any]
+    created_at: float
+    idempotent: bool
+
+
+class RoomClaim(RoomView):
+    """A room after an authority claim; `claim_event` is the claim's own event."""
+
+
+class RoomState(RoomView):
+    """A room, and the event by which its present authority took it over, where there is one."""
+
+    authority_claim: NotRequired[EventView]
+
+
+class RoomDisbanding(TypedDict):
+    """A closed room; `history_expired` where only its id is left."""
+
+    room_id: str
+    disbanded_at: float
+    idempotent: bool
+    event: NotRequired[EventView]
+    history_expired: NotRequired[bool]
+
+
+def _decoded(row: Mapping[str, Any], column: str) -> Any:
+    return decode_json(row[column], label=f"the stored {column}", error=HostedRoomError)
+
+
+def room_view(row: Row, *, idempotent: bool = False) -> RoomView:
+    """Return the view of a room's row; raises HostedRoomError where its members do not decode."""
+    same = ("room_id", "name", "authority_gateway_id", "authority_epoch", "revision", "created_at", "updated_at")
+    view: dict[str, Any] = {column: row[column] for column in same}
+    view |= {
+        "members": _decoded(row, "members_json"),
+        "idempotent": idempotent,
+        "latest_seq": int(row["next_seq"] or 1) - 1,
+    }
+    if row["disbanded_at"] is not None:
+        view["disbanded_at"] = row["disbanded_at"]
+    return cast("RoomView", view)
+
+
+def event_view(row: Mapping[str, Any], *, idempotent: bool = False) -> EventView:
+    """Return the view of an event's row; raises HostedRoomError where it does not decode."""
+    same = ("room_id", "seq", "event_id", "kind", "authority_epoch", "created_at")
+    view: dict[str, Any] = {column: row[column] for column in same}
+    view |= {"actor": _decoded(row, "actor_json"), "payload": _decoded(row, "payload_json"), "idempotent": idempotent}
+    return cast("EventView", view)
