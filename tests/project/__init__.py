@@ -1,0 +1,1 @@
+"""The project itself: its style, its README, its layers."""
