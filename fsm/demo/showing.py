@@ -50,4 +50,4 @@ def diagram_of(told: tuple[Told, ...], lost: TaskIdentity) -> str:
     taken = [
         (facts["source"], facts["trigger"], facts["dest"]) for facts in sorted(steps, key=lambda facts: facts["at"])
     ]
-    return mermaid(describe(DRIVER_TASK), taken=taken)
+    return mermaid(describe(DRIVER_TASK), taken=taken, overview=True)

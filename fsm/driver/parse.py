@@ -21,9 +21,11 @@ __all__ = [
     "Clock",
     "Location",
     "TaskPayload",
+    "digest_of",
     "expected_generations",
     "expiry",
     "instant",
+    "normal_payload",
     "opened",
     "parse_attempt",
     "parse_cancel_generation",
@@ -144,26 +146,34 @@ def parse_status(status: object) -> str | None:
 
 
 def parse_payload(payload: object) -> tuple[TaskPayload, str, str]:
-    """Return the normalised payload, its canonical JSON and that JSON's SHA-256 in hexadecimal."""
+    """Return the normalised payload, its canonical JSON and the digest of that."""
+    normal = normal_payload(payload)
+    encoded = _ENCODER.encode(normal)
+    return normal, encoded, digest_of(encoded)
+
+
+def normal_payload(payload: object) -> TaskPayload:
+    """Return the payload with its identifiers stripped; raises DriverValidationError for any other form."""
     given: dict[str, Any] = record(
-        payload,
-        label="payload",
-        error=DriverValidationError,
-        required=("target_profile", "prompt", "source_event_seq"),
-        optional=("target_member_id",),
+        payload, label="payload", error=DriverValidationError, required=_REQUIRED, optional=_OPTIONAL
     )
+    prompt, sequence = given["prompt"], given["source_event_seq"]
     normal: TaskPayload = {
         "target_profile": name(given["target_profile"], "target_profile"),
-        "prompt": text(given["prompt"], label="prompt", error=DriverValidationError, maximum_bytes=MAX_PROMPT_BYTES),
-        "source_event_seq": integer(
-            given["source_event_seq"], label="source_event_seq", error=DriverValidationError, minimum=1
-        ),
+        "prompt": text(prompt, label="prompt", error=DriverValidationError, maximum_bytes=MAX_PROMPT_BYTES),
+        "source_event_seq": integer(sequence, label="source_event_seq", error=DriverValidationError, minimum=1),
     }
     if "target_member_id" in given:
         normal["target_member_id"] = name(given["target_member_id"], "target_member_id")
-    encoded = _ENCODER.encode(normal)
-    return normal, encoded, hashlib.sha256(encoded.encode()).hexdigest()
+    return normal
 
 
+def digest_of(encoded: str) -> str:
+    """Return the SHA-256 of a text's UTF-8 bytes, in hexadecimal."""
+    return hashlib.sha256(encoded.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+_REQUIRED: Final = ("target_profile", "prompt", "source_event_seq")
+_OPTIONAL: Final = ("target_member_id",)
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=True, sort_keys=True, separators=(",", ":"))
 """Canonical JSON for a payload whose every field has been checked already."""

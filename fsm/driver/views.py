@@ -3,7 +3,7 @@
 from functools import lru_cache
 from typing import NotRequired, TypedDict, cast
 
-from fsm.driver.parse import TaskPayload, parse_payload
+from fsm.driver.parse import TaskPayload, digest_of, normal_payload
 from fsm.driver.values import DriverLease, TaskIdentity, identity_of
 from fsm.errors import DriverValidationError, TaskConflictError
 from fsm.lifecycles.driver_task import DriverTaskState
@@ -72,19 +72,21 @@ class _DamagedError(DriverValidationError):
 
 
 def _payload_of(row: Row) -> TaskPayload:
-    return _decoded(row["payload_json"], row["payload_digest"], row["source_event_seq"]).copy()
+    return _judged(row["payload_json"], row["payload_digest"], row["source_event_seq"]).copy()
 
 
-@lru_cache(maxsize=32)
-def _decoded(stored: Value, stored_digest: Value, sequence: Value) -> TaskPayload:
-    """Decode and judge, once: a payload never changes, and is asked for at start, settlement and every view."""
+@lru_cache(maxsize=8)
+def _judged(stored: Value, digest: Value, sequence: Value) -> TaskPayload:
+    """Decode and judge what is stored; remembered for a while, since a driver reads it at start and at settlement."""
+    if not isinstance(stored, str) or digest_of(stored) != digest:
+        raise _DamagedError("the stored payload is not the one that was admitted")
     decoded = decode_json(stored, label="the stored payload", error=_DamagedError)
     try:
-        payload, encoded, digest = parse_payload(decoded)
+        payload = normal_payload(decoded)
     except DriverValidationError as error:
         raise _DamagedError("the stored payload lacks the form of a payload") from error
-    if (encoded, digest, payload["source_event_seq"]) != (stored, stored_digest, sequence):
-        raise _DamagedError("the stored payload is not the one that was admitted")
+    if payload["source_event_seq"] != sequence:
+        raise _DamagedError("the stored payload is of another event than its row")
     return payload
 
 

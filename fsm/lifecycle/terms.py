@@ -5,6 +5,7 @@ NULL for a value like any other.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from math import isfinite
 from typing import Literal
 
 from attrs import field, frozen
@@ -97,6 +98,8 @@ class Term:
             )
         if isinstance(self.right, tuple) and None in self.right:
             raise DefinitionError(f"{_named(self.left)}: a list cannot hold null; write a second term with 'is null'")
+        if isinstance(self.right, float) and not isfinite(self.right):
+            raise DefinitionError(f"{_named(self.left)}: a constant must be finite; databases disagree on the rest")
         if self.operator in _ORDERS and self.right is None:
             raise DefinitionError(f"{_named(self.left)}: nothing is before or after null; use 'is null'")
 

@@ -56,7 +56,7 @@ class SqliteTransaction(Transaction):
         names = self._names.get(sql)
         if names is None:
             names = self._names_of(sql, cursor)
-        return [dict(zip(names, row, strict=True)) for row in rows]
+        return [dict(zip(names, row)) for row in rows]  # noqa: B905 # SQLite answers every row with every column
 
     def _names_of(self, sql: str, cursor: sqlite3.Cursor) -> tuple[str, ...]:
         # Remembered where a later change of a table cannot matter: asking costs as much as a short query.

@@ -1,5 +1,6 @@
 """Recovery, damaged rows and pruning."""
 
+import hashlib
 from typing import Any
 
 import pytest
@@ -86,6 +87,9 @@ DAMAGE = {
     "no JSON": "payload_json = '{'",
     "another payload": 'payload_json = \'{"prompt":"x","source_event_seq":1,"target_profile":"p"}\'',
     "no object": "payload_json = '[]'",
+    "another payload under its own digest": "payload_json = '[]', payload_digest = '"
+    + hashlib.sha256(b"[]").hexdigest()
+    + "'",
     "another digest": "payload_digest = 'x'",
     "another sequence": "source_event_seq = 7",
     "NaN": "payload_json = 'NaN'",

@@ -187,6 +187,8 @@ def test_labels_name_where_a_value_comes_from() -> None:
         lambda: Term("a", "in", ("x", None)),
         lambda: Term("a", "=", ("x",)),
         lambda: Term("a", "<", None),
+        lambda: Term("a", "<", float("inf")),
+        lambda: Term("a", "=", float("nan")),
         Not,
     ],
 )

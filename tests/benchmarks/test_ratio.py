@@ -1,0 +1,114 @@
+"""The ratio of the library to raw SQL, printed by `make bench`. Only what is stored is asserted: time is not a law."""
+
+import itertools
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+import pytest
+from attrs import field, frozen
+
+from storage.sqlite.filesystem import filesystem_type
+from tests.benchmarks.sides import MachineSide, PublicSide, RawSide, Side, StorageSide, Synchronous
+
+pytestmark = pytest.mark.benchmark_ratio
+
+WARM_UP: Final = 48
+ROUNDS: Final[dict[Synchronous, int]] = {"normal": 600, "full": 300}
+TARGETS: Final[dict[tuple[str, Synchronous], float]] = {
+    ("machine", "normal"): 1.6,
+    ("machine", "full"): 1.3,
+    ("public", "normal"): 2.2,
+}
+
+
+@frozen
+class Times:
+    """What one side took, in nanoseconds, by round."""
+
+    start: list[int] = field(factory=list)
+    settle: list[int] = field(factory=list)
+
+    @property
+    def both(self) -> list[int]:
+        """Start and settle of a round together."""
+        return [sum(pair) for pair in zip(self.start, self.settle, strict=True)]
+
+
+def race(sides: Sequence[Side], rounds: int) -> dict[str, Times]:
+    """Let the sides take turns in each order equally often, so that none runs on what another left in the caches."""
+    times = {side.name: Times() for side in sides}
+    orders = itertools.cycle(itertools.permutations(sides))
+    for number, order in zip(range(WARM_UP + rounds), orders, strict=False):
+        for side in order:
+            began = time.perf_counter_ns()
+            side.start(number)
+            started = time.perf_counter_ns()
+            side.settle(number)
+            ended = time.perf_counter_ns()
+            if number >= WARM_UP:
+                times[side.name].start.append(started - began)
+                times[side.name].settle.append(ended - started)
+    return times
+
+
+@contextmanager
+def prepared(directory: Path, synchronous: Synchronous) -> Iterator[tuple[Side, ...]]:
+    """Make a database with the same fresh tasks for each side."""
+    tasks = WARM_UP + ROUNDS[synchronous]
+    sides = tuple(make(directory, synchronous, tasks) for make in (RawSide, StorageSide, MachineSide, PublicSide))
+    try:
+        yield sides
+    finally:
+        for side in sides:
+            side.leave()
+
+
+def filesystem(path: Path) -> str:
+    """Return the type of the filesystem that holds the databases; memory is refused, for its fsync costs nothing."""
+    found = filesystem_type(os.path.realpath(path), Path("/proc/self/mounts").read_text(encoding="utf-8"))
+    assert found not in {"tmpfs", "ramfs"}, f"{path} is in memory; pass --basetemp with a folder on a disk"
+    return found
+
+
+def lines(times: dict[str, Times], synchronous: Synchronous) -> Iterator[str]:
+    """Yield a line of the table for each side."""
+    raw = times["raw"]
+    for name, taken in times.items():
+        ratios = [median(getattr(taken, part)) / median(getattr(raw, part)) for part in ("both", "start", "settle")]
+        figures = [f"{median(getattr(taken, part)) / 1000:9.1f}" for part in ("both", "start", "settle")]
+        target = TARGETS.get((name, synchronous))
+        wanted = "" if target is None else f"<= {target}  {'met' if ratios[0] <= target else 'MISSED'}"
+        shown = "  ".join(f"{ratio:6.2f}" for ratio in ratios)
+        yield f"{synchronous:<7} {name:<8} {shown}  {''.join(figures)}  {wanted}"
+
+
+def table(directory: Path, rows: Sequence[str]) -> str:
+    """Return the table with its heading."""
+    heading = (
+        f"\nStart and settle of a task, each in its own BEGIN IMMEDIATE and COMMIT, on {filesystem(directory)}"
+        f" ({directory.parent}).\nMedians of {ROUNDS['normal']} (normal) and {ROUNDS['full']} (full) rounds in turn"
+        f" as ratio to raw SQL, and in µs.\n\n"
+        f"{'sync':<7} {'side':<8} {'ratio':>6}  {'start':>6}  {'settle':>6}  {'both µs':>9}{'start':>9}{'settle':>9}"
+        "  target\n"
+    )
+    return heading + "\n".join(rows) + "\n"
+
+
+def test_the_library_stores_what_raw_sql_stores(tmp_path: Path) -> None:
+    """The machine and the public functions leave the very rows that the same SQL leaves, at a cost that is printed."""
+    rows: list[str] = []
+    for synchronous in ROUNDS:
+        directory = tmp_path / synchronous
+        directory.mkdir()
+        with prepared(directory, synchronous) as sides:
+            rows += lines(race(sides, ROUNDS[synchronous]), synchronous)
+        raw, *others = (side.rows() for side in sides)
+        assert [each == raw for each in others] == [True, True, True]
+        assert {row["status"] for row in raw["hosted_room_driver_tasks"]} == {"settled"}
+    sys.stdout.write(table(tmp_path, rows))
