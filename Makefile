@@ -34,7 +34,7 @@ types: .venv/test ## Check types.
 layers: .venv/test ## Check that no layer imports a higher one.
 	@$(BIN)/lint-imports
 
-diagrams: .venv/test ## Write the gallery anew from the declarations.
+diagrams: .venv/test ## Write the gallery, and the README's overview, anew from the declarations.
 	@$(BIN)/python -m diagrams
 
 stale: .venv/test ## Check that the gallery is what the declarations say.

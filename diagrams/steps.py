@@ -74,7 +74,7 @@ def _unless(check: Check) -> DiagramOutcome:
 
 
 def _authority(step: Authority) -> _Described:
-    text = f"{step.name}: the row of {step.table.name} with {keyed(step.key)}, locked"
+    text = f"{step.name}: the row of {step.table.name} with {keyed(step.key)}, read under the write lock"
     return text, (_outcome("there is none", step.missing), *map(_unless, step.checks))
 
 

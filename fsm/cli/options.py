@@ -43,7 +43,7 @@ def seconds(value: float) -> float:
 
 def _location(value: str) -> str:
     if not value.strip() or value == ":memory:":
-        raise typer.BadParameter("give the path of a database file, or a postgresql:// URL")
+        raise typer.BadParameter("give the path of a database file")
     return value
 
 
@@ -53,9 +53,7 @@ def require_existing(location: str) -> None:
         raise CommandRefusedError(f"no database file at {location}; fsm submit makes one")
 
 
-Location = Annotated[
-    str, typer.Argument(metavar="LOCATION", callback=_location, help="The database: a file, or a postgresql:// URL.")
-]
+Location = Annotated[str, typer.Argument(metavar="LOCATION", callback=_location, help="The database file.")]
 Room = Annotated[str, typer.Option("--room", metavar="ROOM", callback=named, help="The room.")]
 Task = Annotated[str, typer.Option("--task", metavar="TASK", callback=named, help="The task.")]
 OptionalGateway = Annotated[

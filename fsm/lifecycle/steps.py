@@ -75,7 +75,7 @@ class Check:
 
 @frozen(eq=False)
 class Authority:
-    """Another row that must stand as the caller believes: read, locked where the engine has row locks, compared."""
+    """Another row that must stand as the caller believes: read under the write transaction's lock, and compared."""
 
     name: str
     table: Table
@@ -128,7 +128,7 @@ class Source:
 
 @frozen(eq=False)
 class Look:
-    """One SELECT under the root lock: the first row in `order`, or with `count` how many there are (column `count`).
+    """One SELECT under the write transaction's lock: the first row in `order`, or with `count` how many there are (column `count`).
 
     No row reads as a row of nulls, so that "there is none" is a term like any other.
     """

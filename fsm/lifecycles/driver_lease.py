@@ -15,6 +15,7 @@ from fsm.lifecycle import (
     Load,
     Look,
     Not,
+    Of,
     Plus,
     Refusal,
     Replay,
@@ -54,9 +55,13 @@ EXPIRED: Final = State(
 )
 RELEASED: Final = State("released", "its holder gave it up", RELEASED_AT_IS_SET)
 
+STATES: Final = (VACANT, HELD, EXPIRED, RELEASED)
+"""In the order of a lease's life."""
+
 # --- terms and writes
 
 SAME_AUTHORITY: Final = given("gateway_id", "authority_epoch")
+AS_READ: Final = Term("lease_generation", "=", Of("record", "lease_generation"))
 SAME_PROCESS: Final = (*SAME_AUTHORITY, *given("process_generation"))
 TOUCHED: Final[Writes] = {"updated_at": NOW}
 HOLDER: Final[Writes] = {
@@ -74,7 +79,8 @@ ACQUIRE: Final = Trigger(
     "a process wants to drive the room",
     ROOM,
     Load(),
-    Write(stale=HELD_ELSEWHERE, unmatched=HELD_ELSEWHERE),
+    Fence(AS_READ, HELD_ELSEWHERE),
+    Write(HELD_ELSEWHERE),
     edges=(
         Edge(VACANT, HELD, writes={**HOLDER, "lease_generation": 1}),
         edges((RELEASED, EXPIRED), HELD, writes=RECLAIMS),
@@ -115,13 +121,13 @@ PURGE: Final = Trigger(
     "its disbanded room is pruned",
     kind="sweep",
     over=given("room_id"),
-    edges=edges((HELD, EXPIRED, RELEASED), GONE),
+    edges=edges((state for state in STATES if state.row), GONE),
 )
 
 DRIVER_LEASE: Final = Lifecycle(
     "driver_lease",
     "which process drives a room, and until when",
     LEASES,
-    states=(VACANT, HELD, EXPIRED, RELEASED),
+    states=STATES,
     triggers=(ACQUIRE, RENEW, RELEASE, EXPIRE, PURGE),
 )

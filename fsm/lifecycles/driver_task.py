@@ -120,6 +120,9 @@ STOPPING: Final = stored(
     "status", "stopping", "a stop was asked for and not yet acknowledged", requires=Not(Term("cancel_id", "is null"))
 )
 
+STATES: Final = (QUEUED, RUNNING, STOPPING, INDETERMINATE, DEFERRED, SETTLED, FAILED, CANCELLED)
+"""In the order of a task's life."""
+
 # --- steps
 
 LOAD: Final = Load(MISSING, (Check(TURN, OTHER_TURN),))
@@ -353,14 +356,14 @@ PURGE: Final = Trigger(
     "its disbanded room is pruned",
     kind="sweep",
     over=given("room_id"),
-    edges=edges((QUEUED, RUNNING, SETTLED, FAILED, CANCELLED, INDETERMINATE, DEFERRED, STOPPING), GONE),
+    edges=edges(STATES, GONE),
 )
 
 DRIVER_TASK: Final = Lifecycle(
     "driver_task",
     "one room turn, from its admission to its one outcome",
     TASKS,
-    states=(QUEUED, RUNNING, STOPPING, INDETERMINATE, DEFERRED, SETTLED, FAILED, CANCELLED),
+    states=STATES,
     triggers=(
         ADMIT,
         START,

@@ -143,6 +143,7 @@ ADOPT: Final = Trigger(
         "match_members",
         "the members are those stored, but for routing targets that the room lacked; else RoomConflictError",
     ),
+    Fence(Term("next_seq", "=", Of("record", "next_seq")), NOT_OURS),
     APPEND_EVENT,
     Write(NOT_OURS),
     edges=edges(

@@ -107,13 +107,13 @@ class Compiler:
                 record.joined = _first(record.tx.execute(joined, record.values))
                 answer_joined(record, record.joined or NO_ROW)
             record._state = project(record.row, record.joined, record.values)  # noqa: SLF001 # the machine alone sets it
+            answer(record, record.row or NO_ROW)
             if record.row is None:
                 missing = step.missing
                 found = f"expected a {self.lifecycle.name}, found none with this key"
                 return None if missing is None else self.refuse(record, "Load", missing, found)
             if step.key is not None:
                 record.values.update((column, record.row[column]) for column in key)
-            answer(record, record.row)
             return checks(record, record.row)
 
         return run

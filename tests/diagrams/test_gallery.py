@@ -73,6 +73,8 @@ def test_an_installation_is_not_written(
     """Without a checkout around it the package's own files belong to the installer; another directory may be written"""
     monkeypatch.setattr(command, "_CHECKOUT", tmp_path / "pyproject.toml")
     monkeypatch.setattr(command, "GALLERY", tmp_path / "gallery")
+    (tmp_path / "README.md").write_text("a page", encoding="utf-8")
+    monkeypatch.setattr(command, "README", tmp_path / "README.md")
     assert command.main([]) == 2
     assert "--output DIR" in capsys.readouterr().err
     assert not (tmp_path / "gallery").exists()

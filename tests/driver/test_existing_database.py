@@ -139,7 +139,7 @@ def test_a_migrated_database_works(tmp_path: Path) -> None:
     [
         {"more": ", colour text"},
         {"reference": ""},
-        {"states": ("queued", "paused")},
+        {"states": ("queued", "haunted")},
     ],
     ids=["another column", "no reference to its room", "rows in an unknown state"],
 )

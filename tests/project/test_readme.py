@@ -31,3 +31,11 @@ def test_the_examples_are_short() -> None:
 def test_the_warning_is_named() -> None:
     """The one warning that opening a database may give is explained under its own name."""
     assert f"storage.{storage.WalResetWarning.__name__}" in README
+
+
+def test_every_path_that_is_named_exists() -> None:
+    """What the README sends a reader to is there."""
+    root = Path(__file__).parents[2]
+    named = set(re.findall(r"`((?:fsm|storage|diagrams|tests)/[\w/.]*)`", README))
+    assert len(named) > 10
+    assert [path for path in sorted(named) if not (root / path).exists()] == []
