@@ -5,6 +5,8 @@ and durations are seconds; `clock` is read once a call, and the handle's clock w
 `fsm.lifecycles.driver_lease` and `fsm.lifecycles.driver_task`; the functions here parse, fire and show.
 """
 
+from typing import Final
+
 from fsm.driver.cancellation import begin_task_cancel, cancel_task, complete_task_cancel
 from fsm.driver.leases import acquire_lease, new_process_generation, release_lease, renew_lease
 from fsm.driver.parse import Clock, TaskPayload
@@ -30,6 +32,7 @@ from fsm.errors import (
     StaleTaskError,
     TaskConflictError,
 )
+from fsm.lifecycles import DRIVER_TASK
 from fsm.lifecycles.driver_task import DriverTaskState
 from fsm.lifecycles.limits import (
     MAX_IDENTIFIER_CHARS,
@@ -40,12 +43,19 @@ from fsm.lifecycles.limits import (
     TERMINAL_TASK_RETENTION_SECONDS,
 )
 
+TASK_STATUSES: Final = frozenset(state.name for state in DRIVER_TASK.states)
+"""Every state of a task."""
+TERMINAL_STATUSES: Final = frozenset(state.name for state in DRIVER_TASK.final)
+"""The states in which a task has ended."""
+
 __all__ = [
     "MAX_IDENTIFIER_CHARS",
     "MAX_PROMPT_BYTES",
     "MAX_RESULT_JSON_BYTES",
     "MAX_RETAINED_TERMINAL_TASKS",
     "MAX_TASK_PRUNE_BATCH",
+    "TASK_STATUSES",
+    "TERMINAL_STATUSES",
     "TERMINAL_TASK_RETENTION_SECONDS",
     "Clock",
     "DriverLease",

@@ -128,7 +128,7 @@ class Source:
 
 @frozen(eq=False)
 class Look:
-    """One SELECT under the write transaction's lock: the first row in `order`, or with `count` how many there are (column `count`).
+    """One SELECT under the write transaction's lock: the first row in `order`, or in column `count` how many there are.
 
     No row reads as a row of nulls, so that "there is none" is a term like any other.
     """
