@@ -234,3 +234,18 @@ def test_a_location_is_opened_once(tmp_path: Any) -> None:
     assert storage.resolve(str(path), error=AssertionError) is handle
     assert rooms.room_state(str(path), room_id="room")["latest_seq"] == 0
     handle.close()
+
+
+@pytest.mark.parametrize(("module", "name"), [pytest.param(module, name, id=name) for module, name, _ in _functions()])
+def test_bad_input_creates_no_database(world: World, tmp_path: Any, module: ModuleType, name: str) -> None:
+    """A call that is refused for its arguments has not even made the file of a database that was not there."""
+    function = getattr(module, name)
+    path = tmp_path / "elsewhere" / "state.db"
+    for parameter in inspect.signature(function).parameters:
+        if parameter == "db":
+            continue
+        value = OF_ONE_FUNCTION.get((name, parameter), BAD[parameter])[0]
+        arguments = {**_arguments(world, function), "db": path, parameter: value}
+        with pytest.raises(MODULES[module]):
+            function(**arguments)
+        assert not path.parent.exists(), parameter

@@ -4,7 +4,7 @@ import uuid
 
 from fsm.calling import operation
 from fsm.driver.machines import LEASE_MACHINE, fire
-from fsm.driver.parse import Clock, Location, expiry, instant, opened, parse_lease
+from fsm.driver.parse import Clock, Location, expiry, opened_at, parse_lease, parse_ttl
 from fsm.driver.values import DriverLease, lease_of, name
 from fsm.driver.views import LeaseRelease
 from fsm.errors import DriverValidationError
@@ -44,10 +44,9 @@ def acquire_lease(
         "authority_epoch": integer(authority_epoch, label="authority_epoch", error=DriverValidationError, minimum=1),
         "process_generation": name(process_generation, "process_generation"),
     }
-    handle = opened(db)
-    now = instant(handle, clock)
-    expires_at = expiry(now, ttl_seconds)
-    outcome = fire(handle, LEASE_MACHINE, "acquire", lambda: now, expires_at=expires_at, **arguments)
+    ttl = parse_ttl(ttl_seconds)
+    handle, now = opened_at(db, clock)
+    outcome = fire(handle, LEASE_MACHINE, "acquire", lambda: now, expires_at=expiry(now, ttl), **arguments)
     before = outcome.previous
     reclaimed = before is not None and before["lease_generation"] != outcome.stored["lease_generation"]
     return lease_of(outcome.stored, reclaimed=reclaimed)
@@ -59,11 +58,9 @@ def renew_lease(db: Location, lease: DriverLease, *, ttl_seconds: object, clock:
 
     Raises DriverValidationError; RoomUnavailableError; StaleLeaseError where the term has ended or another began.
     """
-    parsed = parse_lease(lease)
-    handle = opened(db)
-    now = instant(handle, clock)
-    expires_at = expiry(now, ttl_seconds)
-    outcome = fire(handle, LEASE_MACHINE, "renew", lambda: now, expires_at=expires_at, **parsed.arguments())
+    parsed, ttl = parse_lease(lease), parse_ttl(ttl_seconds)
+    handle, now = opened_at(db, clock)
+    outcome = fire(handle, LEASE_MACHINE, "renew", lambda: now, expires_at=expiry(now, ttl), **parsed.arguments())
     return lease_of(outcome.stored)
 
 

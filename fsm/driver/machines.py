@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from fsm.driver.parse import Clock, Location, instant, opened
+from fsm.driver.parse import Clock, Location, opened_at
 from fsm.driver.views import read_payload
 from fsm.lifecycles import DRIVER_LEASE, DRIVER_TASK
 from fsm.machine import Machine, Outcome
@@ -16,6 +16,5 @@ TASK_MACHINE: Final = Machine(DRIVER_TASK, {"read_payload": read_payload})
 
 def fire(db: Location, machine: Machine, trigger: str, clock: Clock | None, **arguments: Value) -> Outcome:
     """Fire one trigger in a transaction of its own, at one reading of the clock."""
-    handle = opened(db)
-    now = instant(handle, clock)
+    handle, now = opened_at(db, clock)
     return handle.write(lambda tx: machine.fire(tx, trigger, now=now, **arguments))

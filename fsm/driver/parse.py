@@ -27,6 +27,7 @@ __all__ = [
     "instant",
     "normal_payload",
     "opened",
+    "opened_at",
     "parse_attempt",
     "parse_cancel_generation",
     "parse_identity",
@@ -35,6 +36,7 @@ __all__ = [
     "parse_result",
     "parse_settlement",
     "parse_status",
+    "parse_ttl",
     "same_room",
 ]
 
@@ -58,14 +60,21 @@ def opened(db: Location) -> Database:
     return handle
 
 
-def instant(db: Database, clock: Clock | None) -> float:
-    """Read the clock in force, once; seconds."""
-    if clock is not None and not callable(clock):
+def opened_at(db: Location, clock: Clock | None) -> tuple[Database, float]:
+    """Return the handle, and one reading of the clock in force; a clock that is given is read before anything opens."""
+    now = None if clock is None else instant(clock)
+    handle = opened(db)
+    return handle, instant(handle.clock) if now is None else now
+
+
+def instant(clock: Clock) -> float:
+    """Read a clock, once; seconds. Raises DriverValidationError."""
+    if not callable(clock):
         raise DriverValidationError(
             "clock must be a function that returns seconds; pass one, or None for the handle's own"
         )
     try:
-        value = (clock or db.clock)()
+        value = clock()
     except (TypeError, ValueError, OverflowError) as error:
         raise DriverValidationError(
             "clock must return a finite number of seconds when called without arguments"
@@ -73,9 +82,13 @@ def instant(db: Database, clock: Clock | None) -> float:
     return number(value, label="what the clock returns", error=DriverValidationError)
 
 
-def expiry(now: float, ttl_seconds: object) -> float:
+def parse_ttl(ttl_seconds: object) -> float:
+    """Return a duration above zero, in seconds."""
+    return number(ttl_seconds, label="ttl_seconds", error=DriverValidationError, positive=True)
+
+
+def expiry(now: float, ttl: float) -> float:
     """Return the instant at which a lease taken now for so many seconds ends."""
-    ttl = number(ttl_seconds, label="ttl_seconds", error=DriverValidationError, positive=True)
     expires_at = now + ttl
     if not math.isfinite(expires_at) or expires_at <= now:
         raise DriverValidationError(

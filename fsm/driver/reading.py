@@ -4,7 +4,7 @@ import math
 
 from fsm.calling import operation
 from fsm.driver.machines import TASK_MACHINE
-from fsm.driver.parse import Clock, Location, instant, opened, parse_identity, parse_status
+from fsm.driver.parse import Clock, Location, opened, opened_at, parse_identity, parse_status
 from fsm.driver.values import TaskIdentity, name
 from fsm.driver.views import TaskView, task_view, tolerant_view
 from fsm.errors import DriverValidationError, TaskConflictError
@@ -72,8 +72,7 @@ def prune_published_terminal_tasks(
     label = "retention_seconds"
     retention = number(retention_seconds, label=label, error=DriverValidationError, positive=True)
     kept = integer(retain, label="retain", error=DriverValidationError, minimum=0)
-    handle = opened(db)
-    now = instant(handle, clock)
+    handle, now = opened_at(db, clock)
     arguments: dict[str, Value] = {"room_id": room, "retain": kept, "cutoff": _cutoff(now, retention)}
     return handle.write(lambda tx: _prune(tx, now, arguments))
 

@@ -6,8 +6,7 @@ from fsm.driver.parse import (
     Clock,
     Location,
     expected_generations,
-    instant,
-    opened,
+    opened_at,
     parse_identity,
     parse_lease,
     parse_result,
@@ -40,8 +39,7 @@ def recover_room(db: Location, lease: DriverLease, *, clock: Clock | None = None
     DriverValidationError; RoomUnavailableError; StaleLeaseError.
     """
     held = parse_lease(lease)
-    handle = opened(db)
-    now = instant(handle, clock)
+    handle, now = opened_at(db, clock)
 
     def body(tx: Transaction) -> RoomRecovery:
         TASK_MACHINE.sweep(tx, "lose", now=now, **held.arguments())

@@ -80,6 +80,8 @@ EXPECTED_AUTHORITY: Final = (
     Term("authority_gateway_id", "=", Arg("expected_gateway_id")),
     Term("authority_epoch", "=", Arg("expected_epoch")),
 )
+NEVER_RETIRED: Final = Term(Of("joined", "retired_at", nullable=True), "is null")
+NO_ROW: Final = Term(Of("record", "room_id", nullable=True), "is null")
 SAME_ROOM: Final = given("name", "members_json", "authority_gateway_id")
 SAME_EVENT: Final = (
     Term("kind", "=", Arg("event_kind")),
@@ -114,7 +116,7 @@ CREATE: Final = Trigger(
     "create",
     "a gateway opens a room",
     Load(),
-    Replay((*LIVE.terms, *SAME_ROOM), conflict=(), refuse=ID_TAKEN),
+    Replay((*LIVE.terms, NEVER_RETIRED, *SAME_ROOM), conflict=(), refuse=ID_TAKEN),
     Source(ID_TAKEN),
     Look("active", ROOMS, LIVE.terms, count=True, checks=(Check(Term("count", "<", MAX_ACTIVE_ROOMS), TOO_MANY),)),
     Write(ID_TAKEN),
@@ -182,7 +184,7 @@ DISBAND: Final = Trigger(
     "the room's gateway closes it for good",
     Load(),
     Replay(DISBANDED_AT_IS_SET),
-    Replay(RETIRED_AT_IS_SET, on="joined"),
+    Replay((RETIRED_AT_IS_SET, NO_ROW), on="joined"),
     Source(NOT_FOUND),
     Fence(EXPECTED_AUTHORITY, NOT_OURS),
     APPEND_EVENT,

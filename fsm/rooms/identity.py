@@ -15,12 +15,18 @@ _IDENTITY_FILE = "install_id"
 
 
 def _home() -> Path:
-    home = Path(os.environ.get("GATEWAY_HOME") or Path.home() / ".gateway").expanduser()
+    try:
+        home = Path(os.environ.get("GATEWAY_HOME") or Path.home() / ".gateway").expanduser()
+    except RuntimeError as error:
+        raise HostedRoomError("GATEWAY_HOME must name a directory; it begins with the home of nobody") from error
     return home.parent.parent if home.parent.name == "profiles" else home
 
 
 def default_db_path() -> Path:
-    """Return `state.db` in GATEWAY_HOME (default `~/.gateway`), or above it for a home inside a folder `profiles`."""
+    """Return `state.db` in GATEWAY_HOME (default `~/.gateway`), or above it for a home inside a folder `profiles`.
+
+    Raises HostedRoomError where the user, or the one that GATEWAY_HOME names, has no home.
+    """
     return _home() / "state.db"
 
 

@@ -13,8 +13,8 @@ from fsm.rooms.events import control_event, find_event
 from fsm.rooms.machines import ROOM_MACHINE
 from fsm.rooms.parse import (
     Location,
-    instant,
     opened,
+    opened_at,
     parse_epoch,
     parse_event_id,
     parse_flag,
@@ -56,8 +56,7 @@ def create_room(
         "members_json": parse_members(members),
         "authority_gateway_id": parse_new_authority(authority_gateway_id),
     }
-    handle = opened(db)
-    at = instant(handle, now)
+    handle, at = opened_at(db, now)
     return handle.write(lambda tx: _adopt(tx, at, arguments) or _create(tx, at, arguments))
 
 
@@ -103,7 +102,10 @@ def claim_authority(
     the event id is taken.
     """
     room, previous = parse_room_id(room_id), parse_gateway(expected_gateway_id, "expected_gateway_id")
-    gateway, epoch = parse_gateway(new_gateway_id, "new_gateway_id"), parse_epoch(expected_epoch, "expected_epoch")
+    gateway, epoch = (
+        parse_gateway(new_gateway_id, "new_gateway_id"),
+        parse_epoch(expected_epoch, "expected_epoch", claimed=True),
+    )
     event = _claim_event(parse_event_id(event_id), previous, gateway, epoch + 1)
     arguments: dict[str, Value] = {
         "room_id": room,
@@ -112,8 +114,7 @@ def claim_authority(
         "new_gateway_id": gateway,
         **event,
     }
-    handle = opened(db)
-    at = instant(handle, now)
+    handle, at = opened_at(db, now)
 
     def body(tx: Transaction) -> RoomClaim:
         return _claimed(tx, str(event["event_id"]), ROOM_MACHINE.fire(tx, "claim_authority", now=at, **arguments))
@@ -140,8 +141,7 @@ def disband_room(
     room, gateway = parse_room_id(room_id), parse_gateway(expected_gateway_id, "expected_gateway_id")
     epoch = parse_epoch(expected_epoch, "expected_epoch")
     event = control_event("room.disbanded", _DISBANDED, actor="room-control", epoch=epoch, payload={"room_id": room})
-    handle = opened(db)
-    at = instant(handle, now)
+    handle, at = opened_at(db, now)
 
     def body(tx: Transaction) -> RoomDisbanding:
         outcome = ROOM_MACHINE.fire(
@@ -171,8 +171,7 @@ def prune_disbanded_rooms(db: Location, *, now: object = None) -> int:
 
     Their ids stay taken. A lost call is made again. Raises HostedRoomError.
     """
-    handle = opened(db)
-    at = instant(handle, now)
+    handle, at = opened_at(db, now)
 
     def body(tx: Transaction) -> int:
         due = due_rooms(tx, at)

@@ -15,12 +15,12 @@ from fsm.lifecycles.limits import (
 from fsm.schema import GATEWAY_SCHEMA
 from storage import Database, resolve
 from storage.canonical import canonical_json
-from storage.validate import flag, identifier, instance, integer, number, text
+from storage.validate import INTEGER_MAXIMUM, flag, identifier, instance, integer, number, text
 
 __all__ = [
     "Location",
-    "instant",
     "opened",
+    "opened_at",
     "parse_epoch",
     "parse_event_id",
     "parse_flag",
@@ -44,9 +44,11 @@ def opened(db: Location) -> Database:
     return handle
 
 
-def instant(db: Database, now: object) -> float:
-    """Return the given instant, or read the handle's clock once; seconds."""
-    return number(db.clock() if now is None else now, label="now", error=HostedRoomError)
+def opened_at(db: Location, now: object) -> tuple[Database, float]:
+    """Return the handle, and the given instant or one reading of the handle's clock; seconds."""
+    at = None if now is None else number(now, label="now", error=HostedRoomError)
+    handle = opened(db)
+    return handle, number(handle.clock(), label="what the clock returns", error=HostedRoomError) if at is None else at
 
 
 def parse_room_id(value: object) -> str:
@@ -79,9 +81,10 @@ def parse_new_authority(value: object) -> str:
     return parsed
 
 
-def parse_epoch(value: object, label: str) -> int:
-    """Return an authority epoch, which the next claim can still exceed."""
-    return integer(value, label=label, error=HostedRoomError, minimum=1, maximum=2**63 - 2)
+def parse_epoch(value: object, label: str, *, claimed: bool = False) -> int:
+    """Return an authority epoch; one that is claimed must leave room for the next."""
+    most = INTEGER_MAXIMUM - 1 if claimed else INTEGER_MAXIMUM
+    return integer(value, label=label, error=HostedRoomError, minimum=1, maximum=most)
 
 
 def parse_room_name(value: object) -> str:

@@ -11,7 +11,7 @@ from fsm.lifecycles.limits import (
     MAX_DISBANDED_ROOM_TOMBSTONES,
     MAX_GATEWAY_EVENT_BYTES,
 )
-from fsm.lifecycles.tables import EVENTS, RETIRED, ROOMS
+from fsm.lifecycles.tables import EVENTS, LEASES, RETIRED, ROOMS, TASKS
 from fsm.machine import Record
 from storage import Transaction
 
@@ -32,6 +32,9 @@ _OF_THE_ROOM: Final = (
     "hosted_room_links",
     "hosted_room_peer_reservations",
     EVENTS.name,
+    # A status that was written past the CHECK is no declared state, which no sweep reaches.
+    TASKS.name,
+    LEASES.name,
 )
 _CLOSED = f"FROM {ROOMS.name} WHERE {sql(DISBANDED.terms)}"
 _DUE: Final = f"""

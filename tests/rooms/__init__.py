@@ -1,0 +1,1 @@
+"""Hosted rooms: what each call answers, stores and refuses."""

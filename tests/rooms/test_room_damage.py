@@ -1,0 +1,73 @@
+"""Rooms whose rows were damaged or written past the library: closed, pruned and refused as far as that is possible."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from fsm import driver, rooms
+from fsm.rooms import HostedRoomError, RoomConflictError
+from storage import Database
+from tests.world import World, identity
+
+LAST_EPOCH = 2**63 - 1
+
+
+def test_a_live_room_that_is_listed_as_retired_can_still_be_closed(world: World) -> None:
+    """A stray entry among the retired ids does not pass for a disbanding that never happened."""
+    world.execute("INSERT INTO hosted_room_retired_ids VALUES ('room', 1.0)")
+    view = rooms.disband_room(world.db, room_id="room", expected_gateway_id="gw", expected_epoch=1)
+    assert (view["idempotent"], view["disbanded_at"]) == (False, world.clock.now)
+    assert "event" in view
+
+
+def test_a_retired_id_is_never_created_again(world: World) -> None:
+    """An id among the retired ones is refused even where a live room has it, and creating is no exact retry then."""
+    world.execute("INSERT INTO hosted_room_retired_ids VALUES ('room', 1.0)")
+    with pytest.raises(RoomConflictError):
+        rooms.create_room(world.db, room_id="room", name="Room", members=[], authority_gateway_id="gw")
+
+
+def test_a_room_at_the_last_epoch_can_be_closed(world: World) -> None:
+    """No claim leads beyond the greatest epoch, and a room that is there can still be disbanded."""
+    world.execute("UPDATE hosted_rooms SET authority_epoch = :last", last=LAST_EPOCH)
+    claim = {"expected_gateway_id": "gw", "expected_epoch": LAST_EPOCH, "new_gateway_id": "gw2", "event_id": "e1"}
+    with pytest.raises(HostedRoomError):
+        rooms.claim_authority(world.db, room_id="room", **claim)
+    view = rooms.disband_room(world.db, room_id="room", expected_gateway_id="gw", expected_epoch=LAST_EPOCH)
+    assert view["idempotent"] is False
+
+
+def test_a_task_in_no_declared_state_does_not_keep_its_room(world: World, tmp_path: Path) -> None:
+    """Pruning deletes what no sweep reaches: rows whose status was written past the CHECK."""
+    world.admit("odd")
+    connection = sqlite3.connect(tmp_path / "state.db")
+    connection.execute("PRAGMA ignore_check_constraints = 1")
+    connection.execute("UPDATE hosted_room_driver_tasks SET status = 'weird'")
+    connection.commit()
+    connection.close()
+    assert driver.list_tasks(world.db, room_id="room")[0]["identity"] == identity("odd")
+    rooms.disband_room(world.db, room_id="room", expected_gateway_id="gw", expected_epoch=1)
+    world.clock.advance(91 * 24 * 60 * 60)
+    assert rooms.prune_disbanded_rooms(world.db) == 1
+    assert world.row("odd") is None
+
+
+def test_a_home_of_nobody_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A home that cannot be found is the module's error, with the variable's name."""
+    monkeypatch.setenv("GATEWAY_HOME", "~nobody-has-this-name/x")
+    for call in (rooms.default_db_path, rooms.local_authority_gateway_id):
+        with pytest.raises(HostedRoomError, match="GATEWAY_HOME"):
+            call()
+
+
+def test_an_adoption_whose_event_id_is_taken_is_refused(db: Database) -> None:
+    """A room that went back to `legacy` and is adopted a second time is refused by the module's own error."""
+    rooms.create_room(db, room_id="room", name="Room", members=[], authority_gateway_id="gw")
+    for number in (1, 3):
+        claim = {"expected_gateway_id": "gw", "expected_epoch": number, "new_gateway_id": "legacy"}
+        rooms.claim_authority(db, room_id="room", **claim, event_id=f"e{number}")
+        if number == 1:
+            rooms.create_room(db, room_id="room", name="Room", members=[], authority_gateway_id="gw")
+    with pytest.raises(rooms.EventConflictError):
+        rooms.create_room(db, room_id="room", name="Room", members=[], authority_gateway_id="gw")
