@@ -12,7 +12,7 @@ from storage.errors import (
 from storage.opening import open_database, random_id, resolve
 from storage.port import Database, Location, Parameters, Row, Transaction, Value
 from storage.schema import Column, ForeignKey, Index, Schema, Table
-from storage.validate import choice, flag, identifier, instance, integer, number, record, text
+from storage.validate import choice, flag, identifier, instance, integer, number, reading, record, text
 
 __all__ = [
     "Column",
@@ -42,6 +42,7 @@ __all__ = [
     "number",
     "open_database",
     "random_id",
+    "reading",
     "record",
     "resolve",
     "text",

@@ -1,6 +1,7 @@
 """Locations and handles: one handle per database in a process, found again by its location."""
 
 import os
+import re
 import threading
 import time
 import uuid
@@ -8,9 +9,9 @@ import weakref
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from attrs import frozen
+from attrs import define, frozen
 
 from storage.errors import DatabaseUnavailableError, StorageError, UnsupportedDatabaseError
 from storage.port import Database, Location
@@ -20,7 +21,9 @@ from storage.sqlite.database import SqliteDatabase
 Synchronous = Literal["full", "normal"]
 
 _MEMORY = ":memory:"
-_SERVER_SCHEMES = ("postgresql://", "postgres://")
+# Up to the first slash; pathlib leaves one slash of two, and a driver may stand after a plus sign.
+_SCHEME = re.compile(r"\s*(?P<name>[^/]*):(?P<slashes>/+)")
+_SERVERS = frozenset({"postgresql", "postgres"})
 
 
 def random_id() -> str:
@@ -35,10 +38,11 @@ class _Options:
     synchronous: Synchronous = "full"
 
 
-@frozen
+@define(eq=False)
 class _Opened:
     database: SqliteDatabase
     options: _Options
+    replaced: bool = False
 
 
 class _Handles:
@@ -49,10 +53,18 @@ class _Handles:
         self.by_location: dict[tuple[str, bool], _Opened] = {}
         self.all: weakref.WeakSet[SqliteDatabase] = weakref.WeakSet()
 
-    def find(self, key: tuple[str, bool]) -> _Opened | None:
-        """Return what is open at a location; a closed handle counts as none."""
-        found = self.by_location.get(key)
-        return found if found is not None and found.database.usable else None
+    def find(self, path: str, *, read_only: bool) -> _Opened | None:
+        """Return what was last opened at a path, after closing what has opened a file that is no longer there.
+
+        Raises:
+            DatabaseUnavailableError: a transaction is still open on such a file.
+        """
+        # Both are looked at: SQLite finds -wal and -shm by name, and two files of one process must not share them.
+        for opened in (self.by_location.get((path, False)), self.by_location.get((path, True))):
+            if opened is not None and opened.database.replaced:
+                opened.replaced = opened.replaced or opened.database.usable
+                opened.database.retire()
+        return self.by_location.get((path, read_only))
 
     def forget_inherited(self) -> None:
         """Make the handles usable in a forked child."""
@@ -75,6 +87,8 @@ def open_database(
 ) -> Database:
     """Open the database at a path, or return the handle that this process already has on it.
 
+    A handle whose file was removed or replaced since is closed, and the file that is there now is opened.
+
     The directory of a writable database is created where it is missing; a read-only handle creates
     nothing. `:memory:` is a new database each time, with one connection that threads take in turn.
 
@@ -89,7 +103,8 @@ def open_database(
         StorageError: the location or an option is not one, or the database is already open with other options.
         UnsupportedDatabaseError: the file is no SQLite database, there is no engine for the location,
             or the SQLite library is older than 3.35.
-        DatabaseUnavailableError: the file cannot be opened, is missing (read-only) or stays locked for 10 seconds.
+        DatabaseUnavailableError: the file cannot be opened, is missing (read-only) or stays locked for 10 seconds,
+            or was replaced under a transaction that is still open on it.
     """
     text = _location(location, StorageError)
     options = _Options(clock, new_id, synchronous)
@@ -99,12 +114,12 @@ def open_database(
         return _open_memory(options, read_only=read_only)
     path = os.path.realpath(text)
     with _handles.lock:
-        found = _handles.find((path, read_only))
-        if found is None:
+        found = _handles.find(path, read_only=read_only)
+        if found is None or not found.database.usable:
             return _open_file(path, options, read_only=read_only)
         if found.options != options:
             raise StorageError(
-                f"{path}: expected the options that this process opened it with, found others; "
+                "db: expected the options that this process opened the location with, found others; "
                 "pass the same clock, new_id and synchronous, or close the open handle first"
             )
         return found.database
@@ -112,6 +127,8 @@ def open_database(
 
 def resolve(db: Database | Location, *, error: type[Exception]) -> Database:
     """Return a handle as it is, and for a location the handle that is open on it, opening it where none is.
+
+    Where the file was removed or replaced since, the file that is there now is opened with the same options.
 
     Raises:
         error: `db` is neither a handle nor a location; `:memory:` is none here, for it would be another
@@ -125,17 +142,30 @@ def resolve(db: Database | Location, *, error: type[Exception]) -> Database:
         raise error("db: expected a handle for a database in memory; open it with open_database and pass the handle")
     path = os.path.realpath(text)
     with _handles.lock:
-        found = _handles.find((path, False))
-        return found.database if found is not None else open_database(path)
+        found = _handles.find(path, read_only=False)
+        if found is None or not (found.database.usable or found.replaced):
+            return open_database(path)
+        return found.database if found.database.usable else _open_file(path, found.options, read_only=False)
 
 
 def _location(value: object, error: type[Exception]) -> str:
-    text = os.fspath(value) if isinstance(value, os.PathLike) else value
+    text = _path_text(value) if isinstance(value, os.PathLike) else value
     if not isinstance(text, str) or not text or "\0" in text or not _encodable(text):
         raise error("db: expected a database handle, or a path as non-empty text without NUL; pass one of these")
-    if text.startswith(_SERVER_SCHEMES):
-        raise UnsupportedDatabaseError("this version has no PostgreSQL engine; pass the path of an SQLite database")
+    if scheme := _SCHEME.match(text):
+        # Whatever stands after it may be a password, so that nothing of it is shown.
+        if scheme["name"].lower().split("+")[0] in _SERVERS:
+            raise UnsupportedDatabaseError("this version has no PostgreSQL engine; pass the path of an SQLite database")
+        if len(scheme["slashes"]) > 1:
+            raise error("db: expected the path of an SQLite database, found a URL; pass the path alone")
     return text
+
+
+def _path_text(value: os.PathLike[Any]) -> object:
+    try:
+        return os.fspath(value)
+    except TypeError:
+        return None
 
 
 def _encodable(text: str) -> bool:
@@ -180,6 +210,11 @@ def _make_directory(path: str) -> None:
     try:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
     except OSError as exc:
-        raise DatabaseUnavailableError(
-            f"{path}: its directory cannot be made; check that the path is right and may be written to"
-        ) from exc
+        # Not chained: the system's error carries the path.
+        reason = exc.strerror
+    else:
+        return
+    raise DatabaseUnavailableError(
+        f"db: the directory of the database cannot be made ({reason}); "
+        "check that the path is right and may be written to"
+    )

@@ -27,6 +27,7 @@ class Transaction(ABC):
     def execute(self, sql: str, parameters: Parameters = NO_PARAMETERS) -> list[Row]:
         """Run one statement with `:name` placeholders and return all of its rows, fetched whole.
 
+        Stored text that is not UTF-8 comes back with its stray bytes as lone surrogates (PEP 383).
         Keys of `parameters` that the statement does not name are ignored. The text is the same for
         every engine; compare with NULL through `IS [NOT] DISTINCT FROM`. A body that catches an
         error of its own statement must not go on as if nothing had happened: some engines refuse
@@ -43,7 +44,7 @@ class Transaction(ABC):
     @property
     @abstractmethod
     def changes(self) -> int:
-        """How many rows this transaction has inserted, updated and deleted so far."""
+        """How many rows this transaction has inserted, updated and deleted so far, without those that `undo` undid."""
 
     @abstractmethod
     def after_commit(self, action: Callable[[], None]) -> None:
@@ -61,9 +62,31 @@ class Transaction(ABC):
         """Let the transaction end in nothing but a rollback: whoever caught what went wrong must not commit half of it.
 
         Its end then raises StorageError with the first reason given, unless another exception is on its way.
+        Undoing to a mark set before takes it back: there is no half left to commit.
 
         Raises:
             StorageError: the transaction is over.
+        """
+
+    @abstractmethod
+    def mark(self) -> object:
+        """Mark this point of the transaction and return the mark, which says nothing to anybody but `undo`.
+
+        Marks may nest. One that is never undone needs no care: the end of the transaction takes it along.
+
+        Raises:
+            StorageError: the transaction is over.
+        """
+
+    @abstractmethod
+    def undo(self, mark: object) -> None:
+        """Undo everything done since the mark; the transaction goes on as if it had just been set.
+
+        That is the rows and tables written, the actions registered with `after_commit`, and `doom`;
+        `changes` goes back to what it was. The mark is used up, and with it every mark set after it.
+
+        Raises:
+            StorageError: the transaction is over, or the mark is used up or not one of this transaction.
         """
 
     @abstractmethod

@@ -52,9 +52,14 @@ def refuse_write(sql: str) -> None:
         StorageError: the statement is not a query.
     """
     refuse_control(sql)
-    found = words(sql)
-    if found[0] not in _READING or (found[0] != "EXPLAIN" and not _WRITING.isdisjoint(found)):
+    if not reads(sql):
         raise StorageError("expected a query, found a statement that writes; use Database.write for it")
+
+
+def reads(sql: str) -> bool:
+    """Tell whether a statement is a query, which changes nothing however often it is run."""
+    found = words(sql)
+    return found[0] in _READING and (found[0] == "EXPLAIN" or _WRITING.isdisjoint(found))
 
 
 def sqlite_text(sql: str) -> str:

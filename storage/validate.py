@@ -90,6 +90,25 @@ def number(value: Any, *, label: str, error: type[Exception], positive: bool = F
     raise error(f"{label}: expected a finite {'positive ' if positive else ''}number; pass one, not a bool or text")
 
 
+def reading(clock: object, *, label: str, error: type[Exception]) -> float:
+    """Call the clock, once, and return the seconds that it answers.
+
+    Raises:
+        error: it cannot be called without arguments, raises TypeError, ValueError or OverflowError, or answers
+            anything but a finite number.
+    """
+    if not callable(clock):
+        raise error(f"{label}: expected a function without arguments, found a {type(clock).__name__}; pass one")
+    try:
+        seconds = clock()
+    except (TypeError, ValueError, OverflowError) as exc:
+        raise error(
+            f"{label}: expected a function without arguments that answers seconds, found one that failed "
+            f"({type(exc).__name__}); pass one that answers a finite number"
+        ) from exc
+    return number(seconds, label=label, error=error)
+
+
 def choice(value: Any, *, label: str, error: type[Exception], options: Collection[str]) -> str:
     """Return the value, when it is one of `options`.
 
@@ -131,19 +150,21 @@ def record(
     required: Collection[str] = (),
     optional: Collection[str] = (),
 ) -> dict[str, Any]:
-    """Return a copy of the value, when it is a dict with every required key and none but these and the optional ones.
+    """Return the value as a plain dict, when it is a dict with every required key and none but these and optional ones.
 
     Raises:
         error: it is not a dict, lacks a required key, or has another key (which the message does not show).
     """
     if not isinstance(value, dict):
         raise error(f"{label}: expected an object, found a {type(value).__name__}; pass a dict")
-    if missing := [name for name in required if name not in value]:
+    # Copied first, and by dict's own method: a subclass could answer the check one thing and the use another.
+    fields = dict(dict.items(value))
+    if missing := [name for name in required if name not in fields]:
         raise error(f"{label}: expected the fields {', '.join(missing)}, which are missing; add them")
     allowed = {*required, *optional}
-    if unknown := sum(1 for name in value if not isinstance(name, str) or name not in allowed):
+    if unknown := sum(1 for name in fields if not isinstance(name, str) or name not in allowed):
         raise error(
             f"{label}: expected no fields but {', '.join(sorted(allowed)) or 'none'}, "
             f"found {unknown} others; remove them"
         )
-    return dict(value)
+    return fields

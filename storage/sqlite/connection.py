@@ -74,6 +74,41 @@ def translate(exc: BaseException) -> StorageError:
     return StorageError(f"SQLite refused the statement ({name}); the cause has the details")
 
 
+def is_undecodable(exc: BaseException) -> bool:
+    """Tell whether sqlite3 met text that is not UTF-8, which it says in words only."""
+    return (
+        isinstance(exc, sqlite3.OperationalError)
+        and not hasattr(exc, "sqlite_errorcode")
+        and str(exc).startswith("Could not decode to UTF-8")
+    )
+
+
+def tolerate(connection: sqlite3.Connection) -> None:
+    """Let text that is not UTF-8 come back with its stray bytes as lone surrogates, from now on.
+
+    Not done from the start: a function in Python for every text costs more than many a query.
+    """
+    connection.text_factory = _decode
+
+
+def empty_log(connection: sqlite3.Connection) -> bool:
+    """Move what the write-ahead log holds into the database file and empty it, both by way of the files that are open.
+
+    For a connection that is closed next, which SQLite does without it once the file has left its path. A
+    log left there would be taken for that of the file which came in its place.
+
+    Returns:
+        False where somebody else reads or writes the file now; True too where the connection is closed.
+    """
+    try:
+        connection.execute("PRAGMA busy_timeout=0")
+        return not connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0][0]
+    except sqlite3.ProgrammingError:
+        return True
+    except FAILURES:
+        return False
+
+
 def check_version(version: tuple[int, int, int] = sqlite3.sqlite_version_info) -> None:
     """Refuse a library that lacks what this package needs.
 
@@ -211,6 +246,10 @@ def _report_fallback(path: str) -> None:
         "put the database on a local disk, or use PostgreSQL",
         path,
     )
+
+
+def _decode(raw: bytes) -> str:
+    return raw.decode("utf-8", "surrogateescape")
 
 
 def _dotted(version: tuple[int, int, int]) -> str:

@@ -4,12 +4,14 @@ import logging
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, suppress
 
-from storage.errors import OutcomeUnknownError, StorageError, UnsupportedDatabaseError
+from storage.errors import DatabaseUnavailableError, OutcomeUnknownError, StorageError, UnsupportedDatabaseError
 from storage.port import Database, Result, Transaction
 from storage.schema import Schema
+from storage.sqlite import connection as connections
 from storage.sqlite.connection import FAILURES, primary_code
+from storage.sqlite.filesystem import identity
 from storage.sqlite.migrate import migrate, missing_tables, pending, rebuilding
 from storage.sqlite.sessions import Session, Sessions
 from storage.sqlite.transaction import READING, WRITING, SqliteTransaction, control
@@ -27,6 +29,8 @@ _NOT_COMMITTED = frozenset(
         sqlite3.SQLITE_READONLY,
     }
 )
+
+_REPLACED = "the database file was removed or replaced since it was opened; open the location again"
 
 
 class SqliteDatabase(Database):
@@ -49,9 +53,14 @@ class SqliteDatabase(Database):
         self._unusable = ""
         self._names: dict[str, tuple[str, ...]] = {}
         self._turn = threading.RLock() if shared else None
-        self._sessions = Sessions(connect, shared=shared)
+        self._connect = connect
+        self._file: tuple[int, int] | None = None
+        self._sessions = Sessions(self._connect_same, shared=shared)
         # A location that cannot be used is refused here rather than in the first operation.
         self._session()
+        if not shared:
+            with suppress(OSError):
+                self._file = identity(location)
 
     def write(self, body: Callable[[Transaction], Result]) -> Result:
         """Run `body` between BEGIN IMMEDIATE and COMMIT; see the port. This engine runs it once."""
@@ -89,18 +98,53 @@ class SqliteDatabase(Database):
     def close(self) -> None:
         """Close the handle; see the port."""
         self._unusable = self._unusable or "expected an open handle, found a closed one; open the location again"
-        with self._turn or nullcontext():
+        if self._turn is None:
+            if self.replaced:
+                self._sessions.empty_log()
             self._sessions.close_idle()
+        elif self._turn.acquire(blocking=False):
+            # Whoever else has the turn comes here at its end.
+            try:
+                self._sessions.close_idle()
+            finally:
+                self._turn.release()
 
     @property
     def usable(self) -> bool:
         """Whether the handle is neither closed nor inherited without its data."""
         return not self._unusable
 
+    @property
+    def replaced(self) -> bool:
+        """Whether the file at the location is gone or another than the one that was opened.
+
+        An open connection keeps the number of its file from being given to another.
+        """
+        try:
+            return self._file is not None and identity(self.location) != self._file
+        except OSError:
+            return False
+
+    def retire(self) -> None:
+        """Close a handle whose file has left the location, leaving nothing there that belongs to the file.
+
+        Raises:
+            DatabaseUnavailableError: a transaction is open on that file; the handle takes no other.
+        """
+        self._unusable = self._unusable or _REPLACED
+        if self._sessions.busy or not (self._sessions.empty_log() or self.read_only):
+            raise DatabaseUnavailableError(
+                "the database file was removed or replaced while a transaction is open on it; "
+                "end the transaction, then try again"
+            )
+        self._sessions.close_idle()
+
     def forget_inherited(self) -> None:
         """Let go, in a forked child, of what belongs to the parent."""
         self._sessions.forget_inherited()
         if self._turn is not None:
+            # A thread that is not here may have had the turn.
+            self._turn = threading.RLock()
             self._unusable = "this :memory: database belongs to the parent process; open another in the child"
 
     def _session(self) -> Session:
@@ -110,6 +154,19 @@ class SqliteDatabase(Database):
             session = self._sessions.open()
         return session
 
+    def _connect_same(self) -> sqlite3.Connection:
+        # Threads of one handle must not work on different files, nor make a new one where theirs is gone.
+        if self.replaced:
+            raise DatabaseUnavailableError(_REPLACED)
+        return self._connect()
+
+    def _take_turn(self) -> None:
+        if self._turn is not None and not self._turn.acquire(timeout=connections.BUSY_TIMEOUT_SECONDS):
+            raise DatabaseUnavailableError(
+                "the connection of this :memory: database is in use by another thread's transaction; "
+                "end that one, then try again"
+            )
+
     def _check_usable(self) -> None:
         if self._unusable:
             raise StorageError(self._unusable)
@@ -118,7 +175,7 @@ class SqliteDatabase(Database):
         session = self._session()
         self._check_begin(session, texts)
         if self._turn is not None:
-            self._turn.acquire()
+            self._take_turn()
         # Announced before the check, for close() does the two in the opposite order.
         transaction = session.transaction = SqliteTransaction(self, session.connection, texts, self._names)
         try:
@@ -182,9 +239,14 @@ class SqliteDatabase(Database):
         transaction.end()
         session.transaction = None
         if self._unusable and not session.inherited:
+            if self.replaced:
+                connections.empty_log(session.connection)
             session.connection.close()
-        if self._turn is not None:
+        # In a forked child the turn is another, which nobody took.
+        if self._turn is not None and not session.inherited:
             self._turn.release()
+            if self._unusable:
+                self.close()
 
     @contextmanager
     def _hold(self) -> Iterator[Transaction]:
@@ -204,8 +266,18 @@ class SqliteDatabase(Database):
                     "open the database once for writing so that they are created"
                 )
             return
-        with self._turn or nullcontext(), rebuilding(session.connection):
+        with self._in_turn(), rebuilding(session.connection):
             self.write(lambda transaction: migrate(transaction, schema))
+
+    @contextmanager
+    def _in_turn(self) -> Iterator[None]:
+        turn = self._turn
+        self._take_turn()
+        try:
+            yield
+        finally:
+            if turn is not None:
+                turn.release()
 
 
 def _run_after_commit(action: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""Which filesystem holds a path: SQLite's write-ahead log needs memory shared by all who open the file."""
+"""What lies at a path: which file, and on which filesystem, for SQLite's write-ahead log needs memory shared by all."""
 
 import os
 import re
@@ -14,6 +14,21 @@ _SHARED = frozenset(
     }
 )
 _OCTAL = re.compile(r"\\([0-7]{3})")
+
+
+def identity(path: str) -> tuple[int, int] | None:
+    """Return what tells the file at `path` from any other that exists, None where there is none.
+
+    Only asked of the directory: opening and closing a database file would drop SQLite's locks on it.
+
+    Raises:
+        OSError: the system does not say, which tells nothing about the file.
+    """
+    try:
+        found = os.stat(path)  # noqa: PTH116 - asked for every operation on a location; a Path costs as much again
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return found.st_dev, found.st_ino
 
 
 def is_shared(path: str, mounts: Path | None = None) -> bool:

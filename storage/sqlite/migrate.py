@@ -2,7 +2,8 @@
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import count
 
 from storage.errors import ConstraintError, UnsupportedDatabaseError
 from storage.judge import differences, missing_indexes, outdated
@@ -10,6 +11,7 @@ from storage.port import Transaction
 from storage.schema import Column, Schema, Table
 from storage.sqlite.shape import creating_text, limiting_checks, read_shape
 from storage.sqlite.statement_text import Check, create_index, create_table, listed, literal, one_of, quoted, renamed
+from storage.sqlite.transaction import control
 
 
 def missing_tables(transaction: Transaction, schema: Schema) -> tuple[str, ...]:
@@ -49,14 +51,19 @@ def rebuilding(connection: sqlite3.Connection) -> Iterator[None]:
     With foreign keys on, dropping a table would delete what refers to it; without the older meaning
     of RENAME, references in other tables would follow the new name. Neither can be set inside a
     transaction.
+
+    Raises:
+        StorageError: the connection was closed.
     """
     try:
-        connection.execute("PRAGMA foreign_keys=OFF")
-        connection.execute("PRAGMA legacy_alter_table=ON")
+        control(connection, "PRAGMA foreign_keys=OFF")
+        control(connection, "PRAGMA legacy_alter_table=ON")
         yield
     finally:
-        connection.execute("PRAGMA legacy_alter_table=OFF")
-        connection.execute("PRAGMA foreign_keys=ON")
+        # A handle closed by another thread closes its connection with the transaction: nothing is left to set back.
+        with suppress(sqlite3.ProgrammingError):
+            connection.execute("PRAGMA legacy_alter_table=OFF")
+            connection.execute("PRAGMA foreign_keys=ON")
 
 
 def _needs_amending(transaction: Transaction, table: Table) -> bool:
@@ -100,7 +107,7 @@ def _rebuild(transaction: Transaction, table: Table, columns: tuple[Column, ...]
     The new table is made from the text of the old one, so that further columns, their types,
     defaults and constraints stay what they are.
     """
-    following = table.name + "_next"
+    following = _free_name(transaction, table.name)
     attached = transaction.execute(
         "SELECT sql FROM sqlite_master WHERE tbl_name = :name AND type IN ('index', 'trigger') AND sql IS NOT NULL",
         {"name": table.name},
@@ -108,7 +115,6 @@ def _rebuild(transaction: Transaction, table: Table, columns: tuple[Column, ...]
     stored = transaction.execute("SELECT name, hidden FROM pragma_table_xinfo(:name)", {"name": table.name})
     names = listed(tuple(str(row["name"]) for row in stored if row["hidden"] == 0))
     create = creating_text(transaction, table.name) or ""
-    transaction.execute(f"DROP TABLE IF EXISTS {quoted(following)}")
     known = frozenset(str(row["name"]).lower() for row in stored)
     transaction.execute(renamed(create, following, _replacements(create, columns, known)))
     transaction.execute(f"INSERT INTO {quoted(following)} ({names}) SELECT {names} FROM {quoted(table.name)}")
@@ -118,6 +124,14 @@ def _rebuild(transaction: Transaction, table: Table, columns: tuple[Column, ...]
     transaction.execute(f"ALTER TABLE {quoted(following)} RENAME TO {quoted(table.name)}")
     for row in attached:
         transaction.execute(str(row["sql"]))
+
+
+def _free_name(transaction: Transaction, name: str) -> str:
+    """Return a name that nothing has: whatever has it was not made here, where nothing outlives its transaction."""
+    rows = transaction.execute("SELECT name FROM sqlite_master UNION ALL SELECT name FROM sqlite_temp_master")
+    taken = {str(row["name"]).lower() for row in rows}
+    candidates = (f"{name}_next{number or ''}" for number in count())
+    return next(candidate for candidate in candidates if candidate.lower() not in taken)
 
 
 def _replacements(create: str, columns: tuple[Column, ...], known: frozenset[str]) -> dict[Check, str]:

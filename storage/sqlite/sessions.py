@@ -7,6 +7,7 @@ from collections.abc import Callable
 from attrs import define, field
 
 from storage.schema import Schema
+from storage.sqlite.connection import empty_log
 from storage.sqlite.fork import keep_for_ever
 from storage.sqlite.transaction import SqliteTransaction
 
@@ -27,7 +28,7 @@ class Sessions:
 
     def __init__(self, connect: Callable[[], sqlite3.Connection], *, shared: bool) -> None:
         self._connect = connect
-        self._shared = Session(connect()) if shared else None
+        self._shared: Session | None = Session(connect()) if shared else None
         self._all: list[Session] = []
         self._lock = threading.Lock()
         self._local = threading.local()
@@ -55,6 +56,17 @@ class Sessions:
         if self.current() is session:
             del self._local.session
 
+    @property
+    def busy(self) -> bool:
+        """Whether a transaction is open on one of the connections."""
+        with self._lock:
+            return any(session.transaction is not None for session in self._all)
+
+    def empty_log(self) -> bool:
+        """Empty the write-ahead log by way of any connection; False where somebody else keeps it from that."""
+        with self._lock:
+            return all(empty_log(session.connection) for session in self._all)
+
     def close_idle(self) -> None:
         """Close the connections on which no transaction is open."""
         with self._lock:
@@ -74,6 +86,8 @@ class Sessions:
             if session.transaction is not None:
                 session.transaction.end()
         self._all = []
+        # Not even to be closed: a thread that is not here may have been inside SQLite, with the connection's mutex.
+        self._shared = None
         self._lock = threading.Lock()
         self._local = threading.local()
 

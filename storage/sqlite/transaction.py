@@ -2,21 +2,38 @@
 
 import sqlite3
 from collections.abc import Callable, Mapping
+from typing import NoReturn
+
+from attrs import frozen
 
 from storage.errors import StorageError
 from storage.port import NO_PARAMETERS, Database, Parameters, Row, Transaction, Value
-from storage.sqlite.connection import FAILURES, translate
-from storage.statements import Texts, refuse_control, refuse_write, sqlite_text
+from storage.sqlite.connection import FAILURES, is_undecodable, tolerate, translate
+from storage.statements import Texts, reads, refuse_control, refuse_write, sqlite_text
 
 WRITING = Texts(refuse_control, sqlite_text)
 READING = Texts(refuse_write, sqlite_text)
 _MAXIMUM_NAMES = 4096
 
 
+@frozen(eq=False)
+class _Mark:
+    """What a transaction was when a savepoint was set: its depth among the marks, and all that SQLite does not undo."""
+
+    depth: int
+    actions: int
+    changes: int
+    doomed: str
+
+    @property
+    def savepoint(self) -> str:
+        return f"storage_mark_{self.depth}"
+
+
 class SqliteTransaction(Transaction):
     """The port's Transaction over a connection whose BEGIN has been run; dead once `end` was called."""
 
-    __slots__ = ("_connection", "_names", "_started_at", "_texts", "actions", "database", "doomed")
+    __slots__ = ("_connection", "_marks", "_names", "_started_at", "_texts", "actions", "database", "doomed")
 
     def __init__(
         self, database: Database, connection: sqlite3.Connection, texts: Texts, names: dict[str, tuple[str, ...]]
@@ -28,6 +45,7 @@ class SqliteTransaction(Transaction):
         self._names = names
         self._connection: sqlite3.Connection | None = connection
         self._started_at = 0
+        self._marks: list[_Mark] = []
 
     def begin(self, statement: str) -> None:
         """Run BEGIN in one of its forms.
@@ -49,14 +67,37 @@ class SqliteTransaction(Transaction):
             cursor = connection.execute(self._texts[sql], parameters)
             rows = cursor.fetchall()
         except FAILURES as exc:
-            self._end_if_rolled_back(connection)
-            raise translate(exc) from exc
+            cursor, rows = self._again(connection, sql, parameters, exc)
         if not rows:
             return rows
         names = self._names.get(sql)
         if names is None:
             names = self._names_of(sql, cursor)
         return [dict(zip(names, row)) for row in rows]  # noqa: B905 # SQLite answers every row with every column
+
+    def _again(
+        self, connection: sqlite3.Connection, sql: str, parameters: dict[str, Value], failure: Exception
+    ) -> tuple[sqlite3.Cursor, list[tuple[Value, ...]]]:
+        """Run a query once more, if it failed at text that is not UTF-8; raise for every other failure."""
+        if not is_undecodable(failure):
+            self._fail(connection, failure)
+        tolerate(connection)
+        if not reads(sql):
+            # Its rows have been changed by now, and changing them twice may store something else.
+            reason = "a statement that writes met text that is not UTF-8 before any query did"
+            self.doom(reason)
+            raise StorageError(f"{reason}; nothing was stored, and it works if repeated") from failure
+        try:
+            cursor = connection.execute(self._texts[sql], parameters)
+            return cursor, cursor.fetchall()
+        except FAILURES as exc:
+            self._fail(connection, exc)
+
+    def _fail(self, connection: sqlite3.Connection, failure: Exception) -> NoReturn:
+        # Some failures make SQLite roll back by itself; a body that goes on would then write outside a transaction.
+        if not connection.in_transaction:
+            self.end()
+        raise translate(failure) from failure
 
     def _names_of(self, sql: str, cursor: sqlite3.Cursor) -> tuple[str, ...]:
         # Remembered where a later change of a table cannot matter: asking costs as much as a short query.
@@ -68,7 +109,10 @@ class SqliteTransaction(Transaction):
     @property
     def changes(self) -> int:
         """How many rows this transaction has changed so far."""
-        return self.connection.total_changes - self._started_at
+        connection = self._connection
+        if connection is None:
+            raise _over()
+        return connection.total_changes - self._started_at
 
     def after_commit(self, action: Callable[[], None]) -> None:
         """Run `action` after the commit; see the port."""
@@ -79,6 +123,29 @@ class SqliteTransaction(Transaction):
         """Let it end in nothing but a rollback; see the port."""
         _ = self.connection
         self.doomed = self.doomed or reason
+
+    def mark(self) -> object:
+        """Set a savepoint; see the port."""
+        mark = _Mark(len(self._marks), len(self.actions), self.changes, self.doomed)
+        self._control(f"SAVEPOINT {mark.savepoint}")
+        self._marks.append(mark)
+        return mark
+
+    def undo(self, mark: object) -> None:
+        """Return to a savepoint and remove it; see the port."""
+        connection = self.connection
+        if not isinstance(mark, _Mark) or mark not in self._marks[mark.depth : mark.depth + 1]:
+            raise StorageError(
+                "expected a mark of this transaction that still stands, found another; undo each mark at most once, "
+                "in the transaction that made it"
+            )
+        self._control(f"ROLLBACK TO {mark.savepoint}")
+        self._control(f"RELEASE {mark.savepoint}")
+        del self._marks[mark.depth :]
+        del self.actions[mark.actions :]
+        self.doomed = mark.doomed
+        # SQLite goes on counting over what it has undone.
+        self._started_at = connection.total_changes - mark.changes
 
     def table_exists(self, name: str) -> bool:
         """Tell whether a table of that name exists; names are compared as SQLite does, without case."""
@@ -100,10 +167,12 @@ class SqliteTransaction(Transaction):
         """Let no further statement through."""
         self._connection = None
 
-    def _end_if_rolled_back(self, connection: sqlite3.Connection) -> None:
-        # Some failures make SQLite roll back by itself; a body that goes on would then write outside a transaction.
-        if not connection.in_transaction:
-            self.end()
+    def _control(self, statement: str) -> None:
+        connection = self.connection
+        try:
+            connection.execute(statement)
+        except FAILURES as exc:
+            self._fail(connection, exc)
 
 
 def control(connection: sqlite3.Connection, statement: str) -> None:

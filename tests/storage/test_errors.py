@@ -25,7 +25,7 @@ SECRET = "s3cret-text"
         (INSERT, {"grant": SECRET, "rank": [1]}, storage.StorageError),
         (f"SELECT '{SECRET}' FROM missing", {}, storage.StorageError),
         (f"SELEC {SECRET}", {}, storage.StorageError),
-        ("SELECT CAST(x'73336372657480' AS TEXT) AS a", {}, storage.StorageError),
+        ("INSERT INTO notes VALUES (CAST(x'73336372657480' AS TEXT), 1) RETURNING *", {}, storage.StorageError),
         ("SELECT 1\0", {}, storage.StorageError),
     ],
 )

@@ -69,6 +69,68 @@ def test_a_child_that_exits_last_does_not_checkpoint_what_it_inherited(tmp_path:
     db.close()
 
 
+CHILD_OF_A_HELD_LOCK = (
+    FORK
+    + """
+import threading
+held, over = threading.Event(), threading.Event()
+def hold(tx):
+    held.set()
+    over.wait(30)
+holder = threading.Thread(target=memory.write, args=(hold,))
+holder.start()
+held.wait(30)
+child = os.fork()
+if child == 0:
+    import signal
+    signal.alarm(5)
+    for use in (lambda: memory.read(lambda tx: tx.changes), lambda: memory.require(NOTES)):
+        try:
+            use()
+        except storage.StorageError as exc:
+            assert 'parent process' in str(exc), exc
+        else:
+            raise SystemExit('a database in memory was used in the child')
+    memory.close()
+    memory.close()
+    os._exit(0)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+over.set()
+holder.join()
+memory.write(lambda tx: tx.execute('CREATE TABLE t (a)'))
+print(memory.read(lambda tx: tx.table_exists('t')))
+"""
+)
+
+
+def test_a_lock_held_at_the_fork_does_not_hang_the_child(tmp_path: Path) -> None:
+    """An inherited database in memory refuses and closes at once, whoever had its turn; the parent goes on."""
+    assert finish(start(CHILD_OF_A_HELD_LOCK, tmp_path / "fork.db")) == "True"
+
+
+CHILD_IN_MEMORY_TRANSACTION = (
+    FORK
+    + """
+child = -1
+try:
+    with memory.transaction() as tx:
+        child = os.fork()
+        if child:
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+except storage.StorageError as exc:
+    assert child == 0 and 'over' in str(exc), exc
+    memory.close()
+    os._exit(0)
+print(memory.read(lambda tx: tx.table_exists('notes')))
+"""
+)
+
+
+def test_a_transaction_in_memory_open_at_a_fork_ends_in_the_child_without_the_lock(tmp_path: Path) -> None:
+    """The child's end of the block is a storage error; it gives back no turn that it does not have."""
+    assert finish(start(CHILD_IN_MEMORY_TRANSACTION, tmp_path / "fork.db")) == "False"
+
+
 CHILD_IN_TRANSACTION = (
     FORK
     + """

@@ -115,11 +115,30 @@ def test_a_migrated_database_needs_no_second_migration(path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_a_left_over_of_an_earlier_attempt_is_dropped(path: Path) -> None:
-    """A table `jobs_next` that somebody left behind stands in nobody's way."""
-    run_sql(path, "CREATE TABLE jobs_next (x)", "INSERT INTO jobs_next VALUES (1)")
-    migrated(path).close()
-    assert query(path, "SELECT name FROM sqlite_master WHERE name = 'jobs_next'") == []
+def test_a_rebuild_touches_no_table_that_it_did_not_make(path: Path) -> None:
+    """Whatever bears the name that the copy would get, in whichever case, keeps its rows, and the rebuild succeeds."""
+    foreign = (
+        "CREATE TABLE Jobs_Next (x)",
+        "CREATE INDEX jobs_next1 ON log(seq)",
+        "CREATE VIEW jobs_next2 AS SELECT 1",
+    )
+    run_sql(path, *foreign, "INSERT INTO jobs_next VALUES (1)")
+    before = query(path, MASTER)
+    db = migrated(path)
+    db.write(executing("UPDATE jobs SET status = 'stopping'"))
+    db.close()
+    assert query(path, "SELECT x FROM jobs_next") == [(1,)]
+    assert [row for row in query(path, MASTER) if row[1] != "jobs"] == [row for row in before if row[1] != "jobs"]
+
+
+def test_a_temporary_table_does_not_take_the_rows_of_a_rebuild(path: Path) -> None:
+    """A table of the connection's own that would hide the copy is left alone, and no row gets lost in it."""
+    db = storage.open_database(path)
+    db.write(executing("CREATE TEMP TABLE jobs_next AS SELECT 'kept' AS x"))
+    db.require(SCHEMA)
+    assert db.read(executing("SELECT x FROM temp.jobs_next")) == [{"x": "kept"}]
+    assert query(path, "SELECT count(*) FROM jobs") == [(2,)]
+    db.close()
 
 
 def test_a_row_that_the_new_check_refuses_leaves_the_file_untouched(tmp_path: Path) -> None:

@@ -71,16 +71,19 @@ def test_options_that_are_none_are_refused(tmp_path: Path, options: dict[str, ob
     assert list(tmp_path.iterdir()) == []
 
 
-class BytesPath:
-    """A path that is bytes."""
+class OtherPath:
+    """A path that is no text."""
 
-    def __fspath__(self) -> bytes:
-        return b"state.db"
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+    def __fspath__(self) -> object:
+        return self.value
 
 
 @pytest.mark.parametrize(
     "value",
-    [None, 3, True, b"x.db", "", "a\0b", "a\ud800", 1.5, [], BytesPath()],
+    [None, 3, True, b"x.db", "", "a\0b", "a\ud800", 1.5, [], OtherPath(b"x.db"), OtherPath(3), OtherPath(None)],
     ids=lambda value: type(value).__name__,
 )
 def test_what_is_no_location_is_refused_by_the_callers_error(value: object) -> None:
@@ -91,18 +94,60 @@ def test_what_is_no_location_is_refused_by_the_callers_error(value: object) -> N
         storage.open_database(value)  # type: ignore[arg-type]  # as above
 
 
-@pytest.mark.parametrize("location", ["postgresql://localhost/x", "postgres://user:pass@host/x"])
-def test_a_server_location_is_unsupported_without_showing_it(location: str) -> None:
-    """There is no PostgreSQL engine yet, and a message never shows a password."""
-    calls: list[Callable[[str], object]] = [
-        storage.open_database,
-        lambda value: storage.resolve(value, error=CallerError),
-    ]
-    for call in calls:
-        with pytest.raises(storage.UnsupportedDatabaseError, match="PostgreSQL") as caught:
-            call(location)
-        assert "pass:" not in str(caught.value)
-        assert "user" not in str(caught.value)
+SERVERS = [
+    "postgresql://user:s3cret@host/x",
+    "POSTGRES://user:s3cret@host/x",
+    " PostgreSQL+psycopg://user:s3cret@host/x",
+]
+URLS = ["mysql://user:s3cret@host/x", "File:///s3cret.db", "jdbc:postgresql://user:s3cret@host", "a b://s3cret"]
+
+
+@pytest.mark.parametrize("wrap", [str, Path])
+@pytest.mark.parametrize("location", SERVERS)
+def test_a_server_location_is_unsupported_without_showing_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, location: str, wrap: Callable[[str], storage.Location]
+) -> None:
+    """There is no PostgreSQL engine yet, in whichever case it is asked for; nothing is made, no password is shown."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(storage.UnsupportedDatabaseError, match="PostgreSQL") as opening:
+        storage.open_database(wrap(location))
+    with pytest.raises(storage.UnsupportedDatabaseError, match="PostgreSQL") as resolving:
+        storage.resolve(wrap(location), error=CallerError)
+    assert "s3cret" not in f"{opening.value}{resolving.value}"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("location", URLS)
+def test_a_url_is_no_location_and_is_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, location: str) -> None:
+    """Whatever else has a scheme is refused as a bad location, before anything of that name is made."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(storage.StorageError, match="URL") as opening:
+        storage.open_database(location)
+    with pytest.raises(CallerError, match="URL") as resolving:
+        storage.resolve(location, error=CallerError)
+    assert "s3cret" not in f"{opening.value}{resolving.value}"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_colon_makes_no_url_of_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Colons may stand in the names of files and directories."""
+    monkeypatch.chdir(tmp_path)
+    for location in ("a:b.db", "c:/d.db", str(tmp_path / "e://f.db")):
+        storage.open_database(location).close()
+        assert Path(location).exists()
+
+
+def test_a_failure_to_open_does_not_show_the_location(tmp_path: Path) -> None:
+    """Neither the message nor its cause names the path, for a location that is none can hold a password."""
+    (tmp_path / "s3cret").write_text("x")
+    with pytest.raises(storage.DatabaseUnavailableError) as blocked:
+        storage.open_database(tmp_path / "s3cret" / "state.db")
+    assert blocked.value.__cause__ is None
+    storage.open_database(tmp_path / "s3cret.db")
+    with pytest.raises(storage.StorageError) as other:
+        storage.open_database(tmp_path / "s3cret.db", synchronous="normal")
+    storage.open_database(tmp_path / "s3cret.db").close()
+    assert "s3cret" not in f"{blocked.value}{other.value}"
 
 
 def test_resolve_opens_a_location_and_returns_a_handle_as_it_is(tmp_path: Path) -> None:

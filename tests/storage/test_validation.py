@@ -3,14 +3,26 @@
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage import canonical_json, choice, decode_json, flag, identifier, instance, integer, number, record, text
+from storage import (
+    canonical_json,
+    choice,
+    decode_json,
+    flag,
+    identifier,
+    instance,
+    integer,
+    number,
+    reading,
+    record,
+    text,
+)
 
 
 class CallerError(ValueError):
@@ -40,6 +52,7 @@ CHECKS: dict[str, Callable[[Any], Any]] = {
     "choice": lambda value: choice(value, label="x", error=CallerError, options={"a", "b"}),
     "flag": lambda value: flag(value, label="x", error=CallerError),
     "instance": lambda value: instance(value, str, label="x", error=CallerError),
+    "reading": lambda value: reading(value, label="x", error=CallerError),
     "record": lambda value: record(value, label="x", error=CallerError, optional=("a",)),
     "canonical_json": lambda value: canonical_json(
         value, label="x", error=CallerError, maximum_bytes=99, ascii_only=False
@@ -157,6 +170,73 @@ def test_a_record_has_its_fields_and_no_others() -> None:
     for value in ([("a", 1)], None, "a"):
         with pytest.raises(CallerError):
             check(value)
+
+
+def test_a_record_is_judged_by_what_is_returned() -> None:
+    """A subclass of dict cannot show the check other fields than the use: a plain copy is made before both."""
+
+    class Liar(dict[str, Any]):
+        def __iter__(self) -> Iterator[str]:
+            return iter(("a",))
+
+        def __contains__(self, key: object) -> bool:
+            return key == "a"
+
+        def __getitem__(self, key: str) -> object:
+            raise KeyError(key)
+
+        def keys(self) -> Any:
+            return ["a"]
+
+        def items(self) -> Any:
+            return [("a", 1)]
+
+    with pytest.raises(CallerError, match="fields a, which are missing"):
+        record(Liar(b=2), label="x", error=CallerError, required=("a",), optional=("b",))
+    with pytest.raises(CallerError, match="found 1 others"):
+        record(Liar(a=1, c=2), label="x", error=CallerError, required=("a",), optional=("b",))
+    found = record(Liar(a=3), label="x", error=CallerError, required=("a",))
+    assert (type(found), found) == (dict, {"a": 3})
+
+
+def failing(wrong: Exception) -> Callable[[], float]:
+    """Return a clock that raises."""
+
+    def clock() -> float:
+        raise wrong
+
+    return clock
+
+
+def test_a_clock_is_read_once_and_answers_seconds() -> None:
+    """What the clock answers comes back as a float, after one call."""
+    answers = iter((5, 6))
+    answer = reading(lambda: next(answers), label="x", error=CallerError)
+    assert (type(answer), answer, next(answers)) == (float, 5.0, 6)
+
+
+@pytest.mark.parametrize(
+    "clock",
+    [
+        None,
+        5.0,
+        lambda _: 5.0,
+        *(failing(wrong) for wrong in (TypeError("s3cret"), ValueError("s3cret"), OverflowError("s3cret"))),
+        *(lambda answer=answer: answer for answer in (None, True, "5", math.nan, math.inf, 10**400, b"5")),
+    ],
+    ids=range(13),
+)
+def test_what_is_no_clock_is_refused(clock: object) -> None:
+    """Not callable, with arguments, failing at a value or answering no finite number: each is the caller's error."""
+    with pytest.raises(CallerError, match="x: expected .*; .") as caught:
+        reading(clock, label="x", error=CallerError)
+    assert "s3cret" not in str(caught.value)
+
+
+def test_what_else_a_clock_raises_is_its_own() -> None:
+    """A clock that fails in another way, as a test's may, is not explained away."""
+    with pytest.raises(LookupError):
+        reading(failing(LookupError()), label="x", error=CallerError)
 
 
 JSON: st.SearchStrategy[Any] = st.recursive(
