@@ -79,7 +79,7 @@ def _authority(step: Authority) -> _Described:
 
 
 def _load(lifecycle: Lifecycle, step: Load) -> _Described:
-    by = keyed(step.key) if step.key else f"the given {listed(lifecycle.key)}"
+    by = f"the key that {step.by} found" if step.by else f"the given {listed(lifecycle.key)}"
     joined = f", and the row of {lifecycle.joined.name} with the same key" if lifecycle.joined else ""
     absent = "; there may be none" if step.missing is None else ""
     missing = () if step.missing is None else (_outcome("there is none", step.missing),)

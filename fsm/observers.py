@@ -6,7 +6,8 @@ from weakref import WeakKeyDictionary
 
 from attrs import frozen
 
-from storage import Database, Transaction, Value
+from fsm.errors import ArgumentError
+from storage import Database, Location, Transaction, Value, resolve
 
 __all__ = ["Observer", "Transition", "listening", "observe", "queue", "unobserve"]
 
@@ -29,21 +30,25 @@ Observer = Callable[[Transition], None]
 _OBSERVERS: "WeakKeyDictionary[Database, list[Observer]]" = WeakKeyDictionary()
 
 
-def observe(db: Database, observer: Observer) -> None:
+def observe(db: Database | Location, observer: Observer) -> None:
     """Call `observer` once for every transition that this handle commits from now on.
 
-    One that raises changes nothing; what it raised is reported through `logging`.
+    One that raises changes nothing; what it raised is reported through `logging`. Raises ArgumentError where `db` is no
+    handle or location, or the observer no function.
     """
-    _OBSERVERS.setdefault(db, []).append(observer)
+    if not callable(observer):
+        raise ArgumentError(f"an observer is a function of one transition, not a {type(observer).__name__}; pass one")
+    _OBSERVERS.setdefault(resolve(db, error=ArgumentError), []).append(observer)
 
 
-def unobserve(db: Database, observer: Observer) -> None:
+def unobserve(db: Database | Location, observer: Observer) -> None:
     """Stop calling the observer; nothing happens where it was not known."""
-    listed = _OBSERVERS.get(db, [])
+    handle = resolve(db, error=ArgumentError)
+    listed = _OBSERVERS.get(handle, [])
     if observer in listed:
         listed.remove(observer)
     if not listed:
-        _OBSERVERS.pop(db, None)
+        _OBSERVERS.pop(handle, None)
 
 
 def listening(tx: Transaction) -> bool:

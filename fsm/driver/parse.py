@@ -5,7 +5,7 @@ import json
 import math
 import os
 from collections.abc import Callable
-from typing import Any, Final, NotRequired, TypedDict
+from typing import Any, Final, NotRequired, TypedDict, cast
 
 from fsm.driver.values import DriverLease, TaskAttempt, TaskIdentity, name
 from fsm.errors import DriverValidationError
@@ -38,6 +38,7 @@ __all__ = [
     "parse_status",
     "parse_ttl",
     "same_room",
+    "stored_payload",
 ]
 
 Clock = Callable[[], float]
@@ -179,6 +180,17 @@ def normal_payload(payload: object) -> TaskPayload:
     if "target_member_id" in given:
         normal["target_member_id"] = name(given["target_member_id"], "target_member_id")
     return normal
+
+
+def stored_payload(decoded: object) -> TaskPayload:
+    """Return a payload that was stored, judged by its form alone: what a call may hand over has changed over time."""
+    stored: dict[str, Any] = record(
+        decoded, label="payload", error=DriverValidationError, required=_REQUIRED, optional=_OPTIONAL
+    )
+    for field, value in stored.items():
+        kind = int if field == "source_event_seq" else str
+        instance(value, kind, label=field, error=DriverValidationError)
+    return cast("TaskPayload", stored)
 
 
 def digest_of(encoded: str) -> str:

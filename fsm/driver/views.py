@@ -3,7 +3,7 @@
 from functools import lru_cache
 from typing import NotRequired, TypedDict, cast
 
-from fsm.driver.parse import TaskPayload, digest_of, normal_payload
+from fsm.driver.parse import TaskPayload, digest_of, stored_payload
 from fsm.driver.values import DriverLease, TaskIdentity, identity_of
 from fsm.errors import DriverValidationError, TaskConflictError
 from fsm.lifecycles.driver_task import DriverTaskState
@@ -82,7 +82,7 @@ def _judged(stored: Value, digest: Value, sequence: Value) -> TaskPayload:
         raise _DamagedError("the stored payload is not the one that was admitted")
     decoded = decode_json(stored, label="the stored payload", error=_DamagedError)
     try:
-        payload = normal_payload(decoded)
+        payload = stored_payload(decoded)
     except DriverValidationError as error:
         raise _DamagedError("the stored payload lacks the form of a payload") from error
     if payload["source_event_seq"] != sequence:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final, Literal
 from attrs import Factory, field, frozen
 from attrs.converters import optional
 
-from fsm.errors import LostFenceError, RefusedError
-from fsm.lifecycle.terms import Arg, Condition, Conditions, Of, Operand, conjunction
+from fsm.errors import DefinitionError, LostFenceError, RefusedError
+from fsm.lifecycle.terms import Arg, Condition, Conditions, Operand, conjunction
 from storage import Table
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Authority:
 
 @frozen(eq=False)
 class Load:
-    """Read the record, by the caller's key or by a `key` that an earlier Look found.
+    """Read the record, by the caller's key or `by` the key that the Look of this name found.
 
     Without `missing` the record may be absent; then its state is `new` or the state that no row stands for. Later steps
     find its columns as `Of("record", ...)`, and those of the joined table as `Of("joined", ...)`.
@@ -94,7 +94,7 @@ class Load:
 
     missing: Otherwise | None = None
     checks: tuple[Check, ...] = ()
-    key: Mapping[str, Of] | None = None
+    by: str | None = None
 
 
 @frozen(eq=False)
@@ -141,12 +141,19 @@ class Look:
     checks: tuple[Check, ...] = ()
 
 
+def _argument(value: Arg) -> Arg:
+    given: object = value
+    if not isinstance(given, Arg):
+        raise DefinitionError(f"a secret is proven by an argument, not by a {type(given).__name__}")
+    return given
+
+
 @frozen(eq=False)
 class Secret:
     """A column must equal an argument; compared in constant time, and never shown or sent to the database."""
 
     column: str
-    argument: Arg
+    argument: Arg = field(converter=_argument)
     refuse: Refusal
 
 

@@ -1,13 +1,13 @@
 """States, edges and triggers: what a lifecycle is made of."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from typing import Any, Final, cast, get_args
 
 from attrs import field, frozen
 
 from fsm.errors import DefinitionError
-from fsm.lifecycle.steps import Authority, Do, Fence, Kind, Load, Look, Replay, Secret, Step, Write
-from fsm.lifecycle.terms import Arg, Condition, Conditions, Of, Operand, Term, conjunction, operands
+from fsm.lifecycle.steps import Authority, Do, Fence, Kind, Load, Look, Replay, Secret, Step
+from fsm.lifecycle.terms import Arg, Column, Condition, Conditions, Of, Operand, Term, conjunction, constant, operands
 from storage import Value
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "Writes",
     "Written",
     "among",
+    "answered_columns",
     "choice",
     "edges",
     "stands_for_row",
@@ -29,6 +30,13 @@ __all__ = [
     "stored",
     "trigger_operands",
 ]
+
+
+def _of_kind(value: Any, kinds: tuple[type, ...], what: str) -> Any:
+    if isinstance(value, bool) or not isinstance(value, kinds):
+        named = " or ".join(kind.__name__ for kind in kinds)
+        raise DefinitionError(f"{what} must be {named}, not {type(value).__name__}")
+    return value
 
 
 def _terms(value: Condition | Conditions) -> Conditions:
@@ -82,12 +90,20 @@ def among(*states: State) -> Term:
     return Term(columns.pop(), "in", values)
 
 
+def _added(by: int | Arg | Of) -> int | Arg | Of:
+    return cast("int | Arg | Of", _of_kind(by, (int, Arg, Of), "what Plus adds"))
+
+
+def _argument(argument: Arg) -> Arg:
+    return cast("Arg", _of_kind(argument, (Arg,), "what Greater compares with"))
+
+
 @frozen
 class Plus:
     """A column's own value plus a constant, an argument or a found value."""
 
     column: str
-    by: int | Arg | Of
+    by: int | Arg | Of = field(converter=_added)
 
 
 @frozen
@@ -95,11 +111,18 @@ class Greater:
     """The greater of a column's own value and an argument: what must never go back."""
 
     column: str
-    argument: Arg
+    argument: Arg = field(converter=_argument)
 
 
 Written = Value | Arg | Of | Plus | Greater
 Writes = Mapping[str, Written]
+
+
+def _written(writes: Writes) -> Writes:
+    return {
+        column: value if isinstance(value, Arg | Of | Plus | Greater) else constant(value)
+        for column, value in writes.items()
+    }
 
 
 @frozen(eq=False)
@@ -109,7 +132,7 @@ class Edge:
     source: State | Mark
     dest: State | Mark
     guard: Conditions = field(default=(), converter=_terms)
-    writes: Writes = field(factory=dict)
+    writes: Writes = field(factory=dict, converter=_written)
 
 
 def edges(
@@ -159,7 +182,14 @@ class Trigger:
         over: Condition | Conditions = (),
         imports: bool = False,
     ) -> None:
-        self.__attrs_init__(name, when, steps, _flat(edges), kind, conjunction(over), imports)
+        if kind not in get_args(Kind):
+            raise DefinitionError(f"trigger {name}: its kind is {' or '.join(get_args(Kind))}, not {kind!r}")
+        for step in steps:
+            _of_kind(step, get_args(Step), f"trigger {name}: a step")
+        flat = _flat(edges)
+        for edge in flat:
+            _of_kind(edge, (Edge,), f"trigger {name}: an edge")
+        self.__attrs_init__(name, when, steps, flat, kind, conjunction(over), imports)
 
     @property
     def creates(self) -> bool:
@@ -173,10 +203,10 @@ class Trigger:
         return (step for step in self.steps if isinstance(step, Do))
 
 
-def step_operands(trigger: Trigger, step: Step) -> Iterator[Operand]:
-    """Yield every column, argument, found value and constant that one step of the trigger names."""
-    if isinstance(step, Authority | Load):
-        yield from (step.key or {}).values()
+def step_operands(step: Step) -> Iterator[Operand]:
+    """Yield every column, argument, found value and constant that a step names."""
+    if isinstance(step, Authority):
+        yield from step.key.values()
     if isinstance(step, Look):
         yield from operands(step.where)
     if isinstance(step, Authority | Load | Look):
@@ -187,9 +217,6 @@ def step_operands(trigger: Trigger, step: Step) -> Iterator[Operand]:
         yield from operands(conjunction(step.terms, step.conflict or ()))
     if isinstance(step, Secret):
         yield step.argument
-    if isinstance(step, Write):
-        for edge in trigger.edges:
-            yield from edge_operands(edge)
 
 
 def edge_operands(edge: Edge) -> Iterator[Operand]:
@@ -210,7 +237,17 @@ def trigger_operands(trigger: Trigger) -> Iterator[Operand]:
     for edge in trigger.edges:
         yield from edge_operands(edge)
     for step in trigger.steps:
-        yield from step_operands(trigger, step)
+        yield from step_operands(step)
+
+
+def answered_columns(trigger: Trigger, step: Authority | Look) -> frozenset[str]:
+    """Return the columns that the step must answer: what its checks, a replay on it, and later steps name of it."""
+    read: list[Operand] = [operand for check in step.checks for operand in operands(check.terms)]
+    for other in trigger.steps:
+        if isinstance(other, Replay) and other.on == step.name:
+            read += step_operands(other)
+    found = {each.column for each in trigger_operands(trigger) if isinstance(each, Of) and each.step == step.name}
+    return frozenset(found | {each.name for each in read if isinstance(each, Column)})
 
 
 def stands_for_row(place: State | Mark) -> bool:

@@ -12,6 +12,7 @@ from attrs import field, frozen
 
 from fsm.errors import DefinitionError
 from storage import Value
+from storage.validate import INTEGER_MAXIMUM, INTEGER_MINIMUM, storable
 
 __all__ = [
     "NOW",
@@ -25,6 +26,7 @@ __all__ = [
     "Predicate",
     "Term",
     "conjunction",
+    "constant",
     "contradict",
     "given",
     "label",
@@ -74,8 +76,36 @@ NOW = Arg("now")
 Operand = Column | Arg | Of | Value
 
 
-def _subject(left: Column | Arg | Of | str) -> Column | Arg | Of:
-    return Column(left) if isinstance(left, str) else left
+def _subject(left: object) -> Column | Arg | Of:
+    if isinstance(left, str):
+        return Column(left)
+    if isinstance(left, Column | Arg | Of):
+        return left
+    raise DefinitionError(
+        f"a term begins with a column, an argument or a found value, not with a {type(left).__name__}"
+    )
+
+
+def constant(value: object) -> Value:
+    """Return a constant as every engine holds it; raises DefinitionError for what one of them cannot."""
+    if value is None:
+        return None
+    if isinstance(value, str) and storable(value):
+        return str.__str__(value)
+    if isinstance(value, int) and INTEGER_MINIMUM <= value <= INTEGER_MAXIMUM:
+        return int(value)
+    if isinstance(value, float) and isfinite(value):
+        return float(value)
+    raise DefinitionError(
+        f"a constant is a text without NUL and lone surrogates, an integer of 64 bits, a finite number or None,"
+        f" and this {type(value).__name__} is none of them; a column is named on the left"
+    )
+
+
+def _compared(right: object) -> "Arg | Of | Value | tuple[Value, ...]":
+    if isinstance(right, Arg | Of):
+        return right
+    return tuple(map(constant, right)) if isinstance(right, tuple) else constant(right)
 
 
 @frozen
@@ -84,7 +114,7 @@ class Term:
 
     left: Column | Arg | Of = field(converter=_subject)
     operator: Operator
-    right: Arg | Of | Value | tuple[Value, ...] = None
+    right: Arg | Of | Value | tuple[Value, ...] = field(default=None, converter=_compared)
 
     def __attrs_post_init__(self) -> None:
         listed = isinstance(self.right, tuple)
@@ -98,8 +128,6 @@ class Term:
             )
         if isinstance(self.right, tuple) and None in self.right:
             raise DefinitionError(f"{_named(self.left)}: a list cannot hold null; write a second term with 'is null'")
-        if isinstance(self.right, float) and not isfinite(self.right):
-            raise DefinitionError(f"{_named(self.left)}: a constant must be finite; databases disagree on the rest")
         if self.operator in _ORDERS and self.right is None:
             raise DefinitionError(f"{_named(self.left)}: nothing is before or after null; use 'is null'")
 
@@ -123,9 +151,15 @@ Conditions = tuple[Condition, ...]
 
 def conjunction(*conditions: Condition | Conditions) -> Conditions:
     """Return the conditions as one flat tuple, which means their And."""
-    return tuple(
-        each for entry in conditions for each in (conjunction(*entry) if isinstance(entry, tuple) else (entry,))
-    )
+    flat: list[Condition] = []
+    for entry in conditions:
+        if isinstance(entry, tuple):
+            flat += conjunction(*entry)
+        elif isinstance(entry, Term | Not):
+            flat.append(entry)
+        else:
+            raise DefinitionError(f"a condition is a Term, a Not or a tuple of them, not a {type(entry).__name__}")
+    return tuple(flat)
 
 
 def given(*names: str) -> Conditions:
@@ -224,10 +258,22 @@ def _right(term: Term) -> str:
 
 
 def predicate(conditions: Conditions) -> Predicate:
-    """Compile the conjunction once; the result is called with a row and the values of arguments and steps."""
+    """Compile the conjunction once; the result is called with a row and the values of arguments and steps.
+
+    Where a damaged row holds a text among numbers, an order between them is false, whichever way it is asked.
+    """
     source = f"lambda row, values: {' and '.join(map(_expression, conditions)) or 'True'}"
     test: Predicate = eval(source, {"__builtins__": {}})  # noqa: S307 # names and constants of a declaration, by repr
-    return test
+    if not any(isinstance(each, Not) or each.operator in _ORDERS for each in conditions):
+        return test
+
+    def ordered(row: Mapping[str, Value], values: Mapping[str, Value]) -> bool:
+        try:
+            return test(row, values)
+        except TypeError:
+            return False
+
+    return ordered
 
 
 def _expression(condition: Condition) -> str:

@@ -1,24 +1,24 @@
 """The machine of a lifecycle: `transitions` runs every change of a single record, each persisted by a fenced write."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, cast
+from math import isfinite
 
 from transitions.core import EventData, MachineError
-from transitions.core import Machine as Engine
-from transitions.core import Transition as EngineTransition
 
 from fsm import observers
 from fsm.errors import ArgumentError, DefinitionError
 from fsm.lifecycle.declaration import Lifecycle
-from fsm.lifecycle.steps import WRONG_STATE, Do, Load, Otherwise, Refusal, Source, Write
-from fsm.lifecycle.structure import GONE, NEW, Edge, Trigger, stands_for_row, trigger_operands
-from fsm.lifecycle.terms import Arg, Condition, Conditions, Of, conjunction, predicate
+from fsm.lifecycle.steps import DECLINE, WRONG_STATE, Otherwise, Refusal
+from fsm.lifecycle.structure import GONE, NEW, Edge, Trigger, stands_for_row
+from fsm.lifecycle.terms import Condition, Conditions, conjunction, predicate
 from fsm.machine import statements
+from fsm.machine.engine import Engine
+from fsm.machine.plan import Plan, Sweep
 from fsm.machine.projection import UNDECLARED, Projection
 from fsm.machine.record import NO_ROW, Action, Outcome, Record, Swept
 from fsm.machine.refusals import refused
-from fsm.machine.steps import DECLINED, REPLAYED, Compiler, Ran
+from fsm.machine.steps import DECLINED, REPLAYED, Ran
 from storage import Row, Transaction, Value
 
 __all__ = ["Machine", "connect"]
@@ -26,70 +26,6 @@ __all__ = ["Machine", "connect"]
 
 class _Declined(Exception):  # noqa: N818 # not an error: it carries a decline out of the engine
     """The write found no row, or no edge fits, and the trigger's Write declines."""
-
-
-_Callback = Callable[[EventData], None]
-
-
-class _Edge(EngineTransition):
-    """The engine's transition, in its own order, for what is used here: callables, and states without callbacks.
-
-    Looking callbacks up by name, and logging each step, cost as much as all the rest of a call.
-    """
-
-    def execute(self, event_data: EventData) -> bool:
-        """Try the guards; then run what belongs before the move, move, and run what belongs after it."""
-        for condition in self.conditions:
-            if not condition.check(event_data):
-                return False
-        for callback in self.before:
-            cast("_Callback", callback)(event_data)
-        event_data.machine.set_state(cast("str", self.dest), event_data.model)
-        for callback in self.after:
-            cast("_Callback", callback)(event_data)
-        return True
-
-
-class _Engine(Engine):
-    transition_cls = _Edge
-
-
-class _Plan:
-    """One trigger, compiled: what runs before the engine is fired, and what the engine is to call."""
-
-    def __init__(self, projection: Projection, trigger: Trigger, actions: Mapping[str, Action]) -> None:
-        found = frozenset(operand for operand in trigger_operands(trigger) if isinstance(operand, Of))
-        compiler = Compiler(projection, trigger, actions, found)
-        lifecycle = projection.lifecycle
-        self.trigger = trigger
-        self.required = _required(lifecycle, trigger)
-        self.write = next((step for step in trigger.steps if isinstance(step, Write)), Write())
-        self.source = next((step.refuse for step in trigger.steps if isinstance(step, Source)), WRONG_STATE)
-        first, inside, last = _split(trigger)
-        self.first = tuple(map(compiler.compile, first))
-        self.inside = tuple(map(compiler.compile, inside))
-        self.last = tuple(map(compiler.compile, last))
-        self.compiler = compiler
-        fenced = trigger.kind == "fire"
-        self.swept = (
-            () if fenced else tuple((e, statements.sweep_statement(lifecycle, trigger, e)) for e in trigger.edges)
-        )
-
-
-def _split(trigger: Trigger) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]:
-    """Divide the steps: up to the last that compares; what stands between it and the write; what follows the write."""
-    steps = trigger.steps
-    at = next((index for index, step in enumerate(steps) if isinstance(step, Write)), len(steps))
-    compared = max((index + 1 for index, step in enumerate(steps[:at]) if not isinstance(step, Do)), default=0)
-    return steps[:compared], steps[compared:at], steps[at + 1 :]
-
-
-def _required(lifecycle: Lifecycle, trigger: Trigger) -> frozenset[str]:
-    named = {operand.name for operand in trigger_operands(trigger) if isinstance(operand, Arg)}
-    loads = next((step for step in trigger.steps if isinstance(step, Load)), None)
-    if loads is not None and loads.key is None and not lifecycle.table.autoincrement:
-        named |= set(lifecycle.key)
-    return frozenset(named | {"now"})
 
 
 class Machine:
@@ -106,13 +42,13 @@ class Machine:
         bound = dict(actions or {})
         _bound_exactly(lifecycle, bound)
         self._plans = {
-            each.name: _Plan(self.projection, each, bound) for each in lifecycle.triggers if each.kind != "time"
+            each.name: Plan(self.projection, each, bound) for each in lifecycle.triggers if each.kind != "time"
         }
         self._engine = self._build()
 
     def _build(self) -> Engine:
         states = [state.name for state in self.lifecycle.states]
-        engine = _Engine(
+        engine = Engine(
             model=None,
             states=[*states, NEW.name, GONE.name, UNDECLARED],
             initial=NEW.name,
@@ -146,29 +82,50 @@ class Machine:
         plan = self._plan(trigger, "fire")
         arguments["now"] = now
         record = self._record(tx, plan, arguments)
+        mark = tx.mark() if plan.tentative else None
         changes = tx.changes
         try:
-            return self._run(plan, record)
+            outcome = self._run(plan, record)
         except BaseException:
-            record.die()
-            if tx.changes != changes:
-                tx.doom(f"{self.lifecycle.name}.{trigger} failed after something was written")
+            self._fail(plan, record, changes)
             raise
+        if mark is not None and (outcome.replayed or outcome.declined):
+            tx.undo(mark)
+        return outcome
 
     def sweep(self, tx: Transaction, trigger: str, /, *, now: float, **arguments: Value) -> Swept:
-        """Move every record that satisfies the sweep's terms, one statement per edge; raises what its steps declare."""
+        """Move every record that satisfies the sweep's terms, one statement per edge; raises what its steps declare.
+
+        When it raises after something was written, the transaction can only be rolled back.
+        """
         plan = self._plan(trigger, "sweep")
         arguments["now"] = now
         record = self._record(tx, plan, arguments)
-        if _until(plan.first, record) is not None:
-            return Swept(())
-        moved: list[tuple[str, str, Row]] = []
-        for edge, statement in plan.swept:
-            keys = tx.execute(statement, record.values)
-            moved += ((edge.source.name, edge.dest.name, key) for key in keys)
-            for key in keys if observers.listening(tx) else ():
+        changes = tx.changes
+        try:
+            if _until(plan.first, record) is not None:
+                return Swept(())
+            return Swept(tuple(moved for swept in plan.swept for moved in self._swept(plan, record, swept)))
+        except BaseException:
+            self._fail(plan, record, changes)
+            raise
+
+    def _swept(self, plan: Plan, record: Record, swept: Sweep) -> Iterator[tuple[str, str, Row]]:
+        edge, told = swept.edge, observers.listening(record.tx)
+        for row in record.tx.execute(swept.statement, record.values):
+            if swept.arrived is not None and not swept.arrived(row, record.values):
+                raise self._astray(plan, edge)
+            key = {column: row[column] for column in self.lifecycle.key}
+            if told:
                 self._announce(record, plan.trigger, edge, key)
-        return Swept(tuple(moved))
+            yield edge.source.name, edge.dest.name, key
+
+    @staticmethod
+    def _fail(plan: Plan, record: Record, changes: int) -> None:
+        """Let a failure leave no trace: the record dies, and a transaction in which it wrote cannot be committed."""
+        record.die()
+        if record.tx.changes != changes:
+            record.tx.doom(f"{plan.name} failed after something was written")
 
     def select(
         self,
@@ -189,7 +146,7 @@ class Machine:
         """Return the name of the state that a stored row is in at this instant."""
         return self.projection.state_of(row, joined, {"now": now})
 
-    def _plan(self, trigger: str, kind: str) -> _Plan:
+    def _plan(self, trigger: str, kind: str) -> Plan:
         plan = self._plans.get(trigger)
         if plan is None or plan.trigger.kind != kind:
             raise ArgumentError(
@@ -197,15 +154,21 @@ class Machine:
             )
         return plan
 
-    def _record(self, tx: Transaction, plan: _Plan, values: dict[str, Value]) -> Record:
+    def _record(self, tx: Transaction, plan: Plan, values: dict[str, Value]) -> Record:
         if not plan.required.issubset(values):
-            named = ", ".join(sorted(plan.required - values.keys()))
-            raise ArgumentError(
-                f"{self.lifecycle.name}.{plan.trigger.name} needs the arguments {named}; pass them by name"
-            )
+            if self.lifecycle.table.autoincrement and plan.trigger.creates:
+                # The database gives the key; until then it is null, which no stored record has.
+                values.update(dict.fromkeys(self.lifecycle.key))
+            if missing := plan.required - values.keys():
+                raise ArgumentError(f"{plan.name} needs the arguments {', '.join(sorted(missing))}; pass them by name")
+        if None in values.values() and (null := [name for name in plan.never_null if values[name] is None]):
+            raise ArgumentError(f"{plan.name} takes no null for {', '.join(sorted(null))}; pass a value")
+        now = values["now"]
+        if not isinstance(now, (float, int)) or not isfinite(now):
+            raise ArgumentError(f"{plan.name} needs the instant of the call as a finite number of seconds; pass now")
         return Record(tx, self.lifecycle.name, values, self._others)
 
-    def _run(self, plan: _Plan, record: Record) -> Outcome:
+    def _run(self, plan: Plan, record: Record) -> Outcome:
         ended = _until(plan.first, record)
         source = str(record.state)
         if ended is not None:
@@ -213,23 +176,26 @@ class Machine:
         try:
             moved = self._engine.events[plan.trigger.name].trigger(record)
         except MachineError as error:
-            raise self._refused(plan, record, "Source", plan.source, "expected a state that it leaves") from error
+            if source in plan.sources:
+                raise
+            expected = f"expected state {' or '.join(sorted(plan.sources))}"
+            raise self._refused(plan, record, "Source", plan.source, expected) from error
         except _Declined:
-            return Outcome(source, source, record.row, declined=True, found=record.found)
+            moved = False
+        else:
+            if not moved and plan.write.unmatched is not DECLINE:
+                fitting = "expected an edge whose guard holds, found none"
+                raise self._refused(plan, record, "Write", plan.write.unmatched, fitting)
         if not moved:
-            if not isinstance(plan.write.unmatched, Refusal):
-                return Outcome(source, source, record.row, declined=True, found=record.found)
-            raise self._refused(
-                plan, record, "Write", plan.write.unmatched, "expected an edge whose guard holds, found none"
-            )
+            return Outcome(source, source, record.row, declined=True, found=record.found)
         return Outcome(source, str(record.state), record.row, found=record.found, previous=record.previous)
 
-    def _refused(self, plan: _Plan, record: Record, step: str, otherwise: Otherwise, said: str) -> Exception:
+    def _refused(self, plan: Plan, record: Record, step: str, otherwise: Otherwise, said: str) -> Exception:
         refusal = otherwise if isinstance(otherwise, Refusal) else WRONG_STATE
         said = f"{said}, in state {record.state}"
         return refused(self.lifecycle.name, plan.trigger.name, step, record.state, refusal, said)
 
-    def _writer(self, plan: _Plan, edge: Edge) -> Callable[[EventData], None]:
+    def _writer(self, plan: Plan, edge: Edge) -> Callable[[EventData], None]:
         statement = statements.write_statement(self.lifecycle, plan.trigger, edge)
         project, dest, gone = self.projection.state_of, edge.dest.name, not stands_for_row(edge.dest)
 
@@ -243,10 +209,14 @@ class Machine:
                 raise _Declined
             record.previous, record.row = record.row, None if gone else rows[0]
             if not gone and project(record.row, None, record.values) != dest:
-                place = f"{self.lifecycle.name}.{plan.trigger.name}"
-                raise DefinitionError(f"{place}: what it wrote is not in the state {dest}; mend the edge's writes")
+                raise self._astray(plan, edge)
 
         return write
+
+    @staticmethod
+    def _astray(plan: Plan, edge: Edge) -> DefinitionError:
+        found = f"what it wrote is not in the state {edge.dest.name}"
+        return DefinitionError(f"{plan.name}: {found}; mend the edge's writes")
 
     def _committing(self, trigger: Trigger, edge: Edge, event: EventData) -> None:
         record: Record = event.model  # type: ignore[assignment] # the machine fires with records alone
@@ -267,7 +237,7 @@ class Machine:
             for step in trigger.dos():
                 for name, fired in step.fires:
                     other = machines.get(name)
-                    if other is None or other.lifecycle.trigger(fired) is None:
+                    if other is None or fired not in other._plans:  # noqa: SLF001 # another of its own kind
                         raise DefinitionError(
                             f"lifecycle {self.lifecycle.name}, trigger {trigger.name}: its step {step.name} fires"
                             f" {name}.{fired}, which does not exist; connect that machine or mend the name"
@@ -278,6 +248,8 @@ class Machine:
 def connect(*machines: Machine) -> None:
     """Let the machines fire each other's triggers, as their declarations say; raises DefinitionError as `link` does."""
     named = {machine.lifecycle.name: machine for machine in machines}
+    if len(named) != len(machines):
+        raise DefinitionError("two machines to connect have one lifecycle's name; connect each lifecycle once")
     for machine in machines:
         machine.link(named)
 

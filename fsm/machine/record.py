@@ -1,9 +1,10 @@
 """The record that a call moves, and the outcome that the caller keeps."""
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from attrs import field, frozen
+from attrs import frozen
 
 from fsm.errors import ArgumentError, DefinitionError
 from storage import Row, Transaction, Value
@@ -14,14 +15,20 @@ if TYPE_CHECKING:
 __all__ = ["Action", "Nulls", "Outcome", "Record", "Swept"]
 
 
-class Nulls(dict[str, Value]):
+class Nulls(Mapping[str, Value]):
     """The row that is not there: null in every column, so that terms read it like any other."""
 
-    def __missing__(self, key: str) -> None:
+    def __getitem__(self, key: str) -> None:
         return None
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
 
-NO_ROW = Nulls()
+    def __len__(self) -> int:
+        return 0
+
+
+NO_ROW: Final = Nulls()
 
 
 class Record:
@@ -73,7 +80,13 @@ class Record:
             raise DefinitionError(
                 f"lifecycle {self.lifecycle}: its step may not fire {lifecycle}.{trigger}; name it in the step's fires"
             )
-        return self.others[lifecycle]
+        other = self.others.get(lifecycle)
+        if other is None:
+            raise DefinitionError(
+                f"lifecycle {self.lifecycle}: its step fires {lifecycle}.{trigger} before the machines were connected;"
+                " call connect with both of them first"
+            )
+        return other
 
     def die(self) -> None:
         """Forget everything: what the transaction rolls back must not be read from memory."""
@@ -86,12 +99,11 @@ Action = Callable[[Record], Mapping[str, Any] | None]
 """What an operation binds to a Do: called with the record, its answer is found by the steps after it."""
 
 
-@frozen
-class Outcome:
+class Outcome(NamedTuple):
     """What a call did. `row` is the record as stored now; None where none is.
 
     `replayed`: an exact retry, nothing was written. `declined`: a step declined, nothing was written. `found` holds
-    what the trigger's steps answered, by their names.
+    what the trigger's steps answered, by their names; `previous` is the row before the write.
     """
 
     source: str
@@ -99,7 +111,7 @@ class Outcome:
     row: Row | None
     replayed: bool = False
     declined: bool = False
-    found: Mapping[str, Mapping[str, Any]] = field(factory=dict)
+    found: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
     previous: Row | None = None
 
     @property

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 
 from fsm.lifecycle.declaration import Lifecycle
-from fsm.lifecycle.steps import Authority, Fence, Load, Look
-from fsm.lifecycle.structure import Edge, Greater, Plus, State, Trigger, Written, stands_for_row
-from fsm.lifecycle.terms import Column, Conditions, Of, Operand, literal, operands, pinned, quoted, sql
+from fsm.lifecycle.steps import Authority, Fence, Look
+from fsm.lifecycle.structure import Edge, Greater, Mark, Plus, State, Trigger, Written, answered_columns, stands_for_row
+from fsm.lifecycle.terms import Column, Conditions, Operand, literal, operands, pinned, quoted, sql
 from storage import Table
 
 __all__ = [
@@ -45,10 +45,10 @@ def returned(table: Table) -> str:
     )
 
 
-def load_statement(lifecycle: Lifecycle, load: Load | None) -> str:
-    """SELECT the record by its key, or by the key that a Look found."""
-    where = _by_key(load.key) if load is not None and load.key is not None else _own_key(lifecycle.table)
-    return f"SELECT {_all_columns(lifecycle.table)} FROM {quoted(lifecycle.table.name)} WHERE {where}"
+def load_statement(lifecycle: Lifecycle) -> str:
+    """SELECT the record by its key."""
+    table = lifecycle.table
+    return f"SELECT {_all_columns(table)} FROM {quoted(table.name)} WHERE {_own_key(table)}"
 
 
 def joined_statement(lifecycle: Lifecycle) -> str | None:
@@ -59,31 +59,27 @@ def joined_statement(lifecycle: Lifecycle) -> str | None:
     return f"SELECT {_all_columns(joined)} FROM {quoted(joined.name)} WHERE {_own_key(lifecycle.table)}"
 
 
-def answered_columns(step: Authority | Look, needed: Iterable[Of]) -> tuple[str, ...]:
-    """Return the columns that the step answers: the key, what its checks read, and what later steps name of it."""
-    checked = (operand for check in step.checks for operand in operands(check.terms))
-    names = {*step.table.primary_key, *(each.column for each in needed if each.step == step.name)}
-    names |= {operand.name for operand in checked if isinstance(operand, Column)}
-    return tuple(column.name for column in step.table.columns if column.name in names)
+def _answered(trigger: Trigger, step: Authority | Look) -> str:
+    names = {*step.table.primary_key, *answered_columns(trigger, step)}
+    return _listed(column.name for column in step.table.columns if column.name in names)
 
 
-def authority_statement(step: Authority, needed: Iterable[Of]) -> str:
+def authority_statement(trigger: Trigger, step: Authority) -> str:
     """SELECT the row that must stand as the caller believes."""
-    columns = _listed(answered_columns(step, needed))
-    return f"SELECT {columns} FROM {quoted(step.table.name)} WHERE {_by_key(step.key)}"
+    return f"SELECT {_answered(trigger, step)} FROM {quoted(step.table.name)} WHERE {_by_key(step.key)}"
 
 
-def look_statement(step: Look, needed: Iterable[Of]) -> str:
+def look_statement(trigger: Trigger, step: Look) -> str:
     """SELECT the first row that satisfies the Look, or count them."""
     if step.count:
         return f'SELECT COUNT(*) AS "count" FROM {quoted(step.table.name)} WHERE {sql(step.where)}'
-    return f"{select_statement(step.table, step.where, step.order, answered_columns(step, needed))} LIMIT 1"
+    return f"{select_statement(step.table, step.where, step.order, _answered(trigger, step))} LIMIT 1"
 
 
-def select_statement(table: Table, where: Conditions, order: tuple[str, ...], columns: tuple[str, ...] = ()) -> str:
+def select_statement(table: Table, where: Conditions, order: tuple[str, ...], columns: str = "") -> str:
     """SELECT every row that satisfies the terms, whole or only some columns of it."""
     ordered = f" ORDER BY {_listed(order)}" if order else ""
-    return f"SELECT {_listed(columns) or _all_columns(table)} FROM {quoted(table.name)} WHERE {sql(where)}{ordered}"
+    return f"SELECT {columns or _all_columns(table)} FROM {quoted(table.name)} WHERE {sql(where)}{ordered}"
 
 
 def write_statement(lifecycle: Lifecycle, trigger: Trigger, edge: Edge) -> str:
@@ -97,15 +93,20 @@ def write_statement(lifecycle: Lifecycle, trigger: Trigger, edge: Edge) -> str:
 
 
 def sweep_statement(lifecycle: Lifecycle, trigger: Trigger, edge: Edge) -> str:
-    """One statement that moves every row which satisfies the sweep's terms, and answers with their keys."""
-    source = edge.source.terms if isinstance(edge.source, State) else ()
-    where = sql(tuple(dict.fromkeys((*trigger.over, *source, *edge.guard))))
-    return _change(lifecycle, edge, where) + f" RETURNING {_listed(lifecycle.key)}"
+    """One statement that moves every row which satisfies the sweep's terms, and answers what tells their new state."""
+    where = sql(tuple(dict.fromkeys((*trigger.over, *_terms_of(edge.source), *edge.guard))))
+    judged = {operand.name for operand in operands(_terms_of(edge.dest)) if isinstance(operand, Column)}
+    answered = (each.name for each in lifecycle.table.columns if each.name in judged.union(lifecycle.key))
+    return _change(lifecycle, edge, where) + f" RETURNING {_listed(answered)}"
+
+
+def _terms_of(place: State | Mark) -> Conditions:
+    return place.terms if isinstance(place, State) else ()
 
 
 def _standing(edge: Edge, fences: Conditions) -> str:
-    source = edge.source.terms if isinstance(edge.source, State) else ()
-    of_row = (each for each in (*source, *fences, *edge.guard) if any(isinstance(o, Column) for o in operands((each,))))
+    conditions = (*_terms_of(edge.source), *fences, *edge.guard)
+    of_row = (each for each in conditions if any(isinstance(operand, Column) for operand in operands((each,))))
     return sql(tuple(dict.fromkeys(of_row)))
 
 
@@ -135,7 +136,7 @@ def all_writes(edge: Edge) -> dict[str, Written]:
     """Return what the edge writes: its own writes, and what the dest's terms pin that the source's do not."""
     if not isinstance(edge.dest, State):
         return {}
-    known = pinned(edge.source.terms) if isinstance(edge.source, State) else {}
+    known = pinned(_terms_of(edge.source))
     entered = {
         column: value for column, value in pinned(edge.dest.terms).items() if (column, value) not in known.items()
     }

@@ -2,20 +2,22 @@
 
 import hmac
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
+from fsm.errors import DefinitionError
 from fsm.lifecycle.steps import DECLINE, Authority, Check, Do, Fence, Load, Look, Replay, Secret, Source, Step
 from fsm.lifecycle.structure import Trigger
-from fsm.lifecycle.terms import Of, predicate
+from fsm.lifecycle.terms import Of, Predicate, parameter, predicate
 from fsm.machine import statements
 from fsm.machine.projection import Projection
 from fsm.machine.record import NO_ROW, Action, Record
 from fsm.machine.refusals import found_in, refused
-from storage import Row, Value
+from storage import Value
 
 __all__ = ["DECLINED", "REPLAYED", "Compiler", "Ran"]
 
 REPLAYED, DECLINED = "replayed", "declined"
+Refused = Callable[[Record, Mapping[str, Value]], str | None]
 Ran = Callable[[Record], str | None]
 """A compiled step: None lets the next step run; REPLAYED or DECLINED ends the call there."""
 
@@ -52,82 +54,104 @@ class Compiler:
             return DECLINED
         raise refused(self.lifecycle.name, self.trigger.name, step, record.state, otherwise, said)  # type: ignore[arg-type]  # what is not DECLINE is a Refusal
 
-    def _columns_of(self, name: str) -> tuple[tuple[str, str], ...]:
-        return tuple((f"{name}__{each.column}", each.column) for each in self.needed if each.step == name)
+    def _copied(self, name: str) -> tuple[tuple[str, str], ...]:
+        """Name the values that later steps use of an answer, with its columns."""
+        return tuple((parameter(each), each.column) for each in self.needed if each.step == name)
 
-    def _answer(self, name: str) -> Callable[[Record, Mapping[str, Value]], None]:
-        copied = self._columns_of(name)
+    def _compiled(self, name: str, checks: Iterable[Check]) -> tuple[tuple[Predicate, Refused], ...]:
+        def refused_by(check: Check) -> Refused:
+            return lambda record, row: self.refuse(
+                record, name, check.refuse, found_in(row, record.values, check.terms)
+            )
 
-        def answer(record: Record, row: Mapping[str, Value]) -> None:
+        return tuple((predicate(check.terms), refused_by(check)) for check in checks)
+
+    def _fence(self, step: Fence) -> Ran:
+        ((holds, refuse),) = self._compiled("Fence", (Check(step.terms, step.refuse),))
+
+        def run(record: Record) -> str | None:
+            row = NO_ROW if record.row is None else record.row
+            return None if holds(row, record.values) else refuse(record, row)
+
+        return run
+
+    def _authority(self, step: Authority) -> Ran:
+        absent = f"expected a row of {step.table.name}, found none"
+
+        def missing(record: Record) -> str:
+            return self.refuse(record, step.name, step.missing, absent)
+
+        return self._reading(step, statements.authority_statement(self.trigger, step), missing)
+
+    def _look(self, step: Look) -> Ran:
+        return self._reading(step, statements.look_statement(self.trigger, step), None)
+
+    def _reading(self, step: Authority | Look, statement: str, missing: Callable[[Record], str] | None) -> Ran:
+        name, checks, copied = step.name, self._compiled(step.name, step.checks), self._copied(step.name)
+
+        def run(record: Record) -> str | None:
+            values = record.values
+            rows = record.tx.execute(statement, values)
+            if not rows and missing is not None:
+                return missing(record)
+            row: Mapping[str, Value] = rows[0] if rows else NO_ROW
             record.found[name] = row
             for target, column in copied:
-                record.values[target] = row[column]
-
-        return answer
-
-    def _checks(self, name: str, checks: Iterable[Check]) -> Callable[[Record, Mapping[str, Value]], str | None]:
-        compiled = tuple((predicate(check.terms), check) for check in checks)
-
-        def run(record: Record, row: Mapping[str, Value]) -> str | None:
-            for holds, check in compiled:
-                if not holds(row, record.values):
-                    return self.refuse(record, name, check.refuse, found_in(row, record.values, check.terms))
+                values[target] = row[column]
+            for holds, refuse in checks:
+                if not holds(row, values):
+                    return refuse(record, row)
             return None
 
         return run
 
-    def _fence(self, step: Fence) -> Ran:
-        run = self._checks("Fence", (Check(step.terms, step.refuse),))
-        return lambda record: run(record, NO_ROW if record.row is None else record.row)
-
-    def _authority(self, step: Authority) -> Ran:
-        statement = statements.authority_statement(step, self.needed)
-        answer, checks = self._answer(step.name), self._checks(step.name, step.checks)
-
-        def run(record: Record) -> str | None:
-            rows = record.tx.execute(statement, record.values)
-            if not rows:
-                return self.refuse(record, step.name, step.missing, f"expected a row of {step.table.name}, found none")
-            answer(record, rows[0])
-            return checks(record, rows[0])
-
-        return run
-
     def _load(self, step: Load) -> Ran:
-        statement = statements.load_statement(self.lifecycle, step)
-        joined = statements.joined_statement(self.lifecycle)
-        key, project = self.lifecycle.key, self.projection.state_of
-        checks = self._checks("Load", step.checks)
-        answer, answer_joined = self._answer("record"), self._answer("joined")
+        statement, project = statements.load_statement(self.lifecycle), self.projection.state_of
+        before, join = self._key_from(step.by), self._joining()
+        checks, copied = self._compiled("Load", step.checks), self._copied("record")
+        absent = f"expected a {self.lifecycle.name}, found none with this key"
 
         def run(record: Record) -> str | None:
-            rows = record.tx.execute(statement, record.values)
+            before(record)
+            join(record)
+            values = record.values
+            rows = record.tx.execute(statement, values)
+            row: Mapping[str, Value] = rows[0] if rows else NO_ROW
             record.row = rows[0] if rows else None
-            if joined is not None:
-                record.joined = _first(record.tx.execute(joined, record.values))
-                answer_joined(record, record.joined or NO_ROW)
-            record._state = project(record.row, record.joined, record.values)  # noqa: SLF001 # the machine alone sets it
-            answer(record, record.row or NO_ROW)
+            record._state = project(record.row, record.joined, values)  # noqa: SLF001 # the machine alone sets it
+            for target, column in copied:
+                values[target] = row[column]
             if record.row is None:
-                missing = step.missing
-                found = f"expected a {self.lifecycle.name}, found none with this key"
-                return None if missing is None else self.refuse(record, "Load", missing, found)
-            if step.key is not None:
-                record.values.update((column, record.row[column]) for column in key)
-            return checks(record, record.row)
+                return None if step.missing is None else self.refuse(record, "Load", step.missing, absent)
+            for holds, refuse in checks:
+                if not holds(row, values):
+                    return refuse(record, row)
+            return None
 
         return run
 
-    def _look(self, step: Look) -> Ran:
-        statement = statements.look_statement(step, self.needed)
-        answer, checks = self._answer(step.name), self._checks(step.name, step.checks)
+    def _key_from(self, look: str | None) -> Callable[[Record], None]:
+        if look is None:
+            return _nothing
+        key = self.lifecycle.key
 
-        def run(record: Record) -> str | None:
-            row = _first(record.tx.execute(statement, record.values)) or NO_ROW
-            answer(record, row)
-            return checks(record, row)
+        def take(record: Record) -> None:
+            record.values.update((column, record.found[look][column]) for column in key)
 
-        return run
+        return take
+
+    def _joining(self) -> Callable[[Record], None]:
+        statement, copied = statements.joined_statement(self.lifecycle), self._copied("joined")
+        if statement is None:
+            return _nothing
+
+        def join(record: Record) -> None:
+            rows = record.tx.execute(statement, record.values)
+            record.joined = rows[0] if rows else None
+            found = record.found["joined"] = rows[0] if rows else NO_ROW
+            record.values.update((target, found[column]) for target, column in copied)
+
+        return join
 
     def _replay(self, step: Replay) -> Ran:
         same = predicate(step.terms)
@@ -164,29 +188,37 @@ class Compiler:
         name = step.argument.name
 
         def run(record: Record) -> str | None:
-            stored = str((record.row or NO_ROW)[step.column] or "")
-            shown = str(record.values[name] or "")
-            if stored and hmac.compare_digest(stored.encode(), shown.encode()):
+            stored, shown = (record.row or NO_ROW)[step.column], record.values[name]
+            if isinstance(stored, str) and isinstance(shown, str) and stored and _same_secret(stored, shown):
                 return None
             return self.refuse(record, "Secret", step.refuse, f"expected the secret of {step.column}, found another")
 
         return run
 
     def _do(self, step: Do) -> Ran:
-        action = self.actions[step.name]
-        copied = self._columns_of(step.name)
+        action, name, copied = self.actions[step.name], step.name, self._copied(step.name)
 
         def run(record: Record) -> str | None:
             record.allowed = step.fires
-            answer = action(record) or {}
+            answer = action(record)
             record.allowed = ()
-            record.found[step.name] = answer
+            record.found[name] = found = {} if answer is None else answer
             for target, column in copied:
-                record.values[target] = answer[column]
+                record.values[target] = self._answered(name, found, column)
             return None
 
         return run
 
+    def _answered(self, name: str, answer: object, column: str) -> Value:
+        if not isinstance(answer, Mapping) or column not in answer:
+            place = f"lifecycle {self.lifecycle.name}, trigger {self.trigger.name}"
+            raise DefinitionError(f"{place}: the step {name} must answer {column!r}; return a mapping that has it")
+        return cast("Value", answer[column])
 
-def _first(rows: list[Row]) -> Row | None:
-    return rows[0] if rows else None
+
+def _nothing(_: Record) -> None:
+    """Stand for a part of a step that this declaration does not have."""
+
+
+def _same_secret(stored: str, shown: str) -> bool:
+    return hmac.compare_digest(stored.encode("utf-8", "surrogatepass"), shown.encode("utf-8", "surrogatepass"))

@@ -15,12 +15,12 @@ from fsm.rooms.parse import (
     Location,
     opened,
     opened_at,
+    parse_authority,
     parse_epoch,
     parse_event_id,
     parse_flag,
     parse_gateway,
     parse_members,
-    parse_new_authority,
     parse_room_id,
     parse_room_name,
 )
@@ -54,7 +54,7 @@ def create_room(
         "room_id": parse_room_id(room_id),
         "name": parse_room_name(name),
         "members_json": parse_members(members),
-        "authority_gateway_id": parse_new_authority(authority_gateway_id),
+        "authority_gateway_id": parse_authority(authority_gateway_id),
     }
     handle, at = opened_at(db, now)
     return handle.write(lambda tx: _adopt(tx, at, arguments) or _create(tx, at, arguments))

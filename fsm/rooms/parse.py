@@ -21,12 +21,12 @@ __all__ = [
     "Location",
     "opened",
     "opened_at",
+    "parse_authority",
     "parse_epoch",
     "parse_event_id",
     "parse_flag",
     "parse_gateway",
     "parse_members",
-    "parse_new_authority",
     "parse_room_id",
     "parse_room_name",
 ]
@@ -71,7 +71,7 @@ def parse_gateway(value: object, label: str) -> str:
     return identifier(value, label=label, error=HostedRoomError, maximum=MAX_ACTOR_ID_CHARS)
 
 
-def parse_new_authority(value: object) -> str:
+def parse_authority(value: object) -> str:
     """Return the gateway id under which a room may be created."""
     parsed = parse_gateway(value, "authority_gateway_id")
     if parsed == LEGACY_GATEWAY:

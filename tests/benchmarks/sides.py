@@ -49,6 +49,14 @@ class Recorder(Transaction):
         """Pass it on."""
         self._inner.doom(reason)
 
+    def mark(self) -> object:
+        """Pass it on."""
+        return self._inner.mark()
+
+    def undo(self, mark: object) -> None:
+        """Pass it on."""
+        self._inner.undo(mark)
+
     def table_exists(self, name: str) -> bool:
         """Pass it on."""
         return self._inner.table_exists(name)

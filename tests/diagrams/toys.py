@@ -84,7 +84,7 @@ TABLE: Final = Table(
         Column("status", "TEXT"),
         Column("outcome", "TEXT", nullable=True),
         Column("payload", "TEXT", nullable=True),
-        Column("generation", "INTEGER"),
+        Column("generation", "INTEGER", default=0),
         Column("token", "TEXT", nullable=True),
         Column("expires_at", "REAL", nullable=True),
     ),

@@ -121,7 +121,7 @@ WRONG: dict[str, tuple[Callable[[], object], tuple[str, ...]]] = {
     ),
     "a requirement on no column": (
         lambda: declare(CREATE, FINISH, states=(evolve(OPEN, requires=Term("colour", "is null")), DONE)),
-        ("is unknown",),
+        ("state open", "'colour' is no column"),
     ),
     "a look at no column": (
         lambda: declare(CREATE, finish(Load(), Source(), Look("first", OTHER, Term("n", "=", 1)), Write())),
@@ -146,7 +146,7 @@ WRONG: dict[str, tuple[Callable[[], object], tuple[str, ...]]] = {
     ),
     "a replay on a row that nothing found": (
         lambda: declare(CREATE, finish(Load(), Replay(given("n"), on="head"), Source(), Write())),
-        ("no step head stands before the replay",),
+        ("no Look or joined row head stands before the replay",),
     ),
     "an edge write that the state itself makes": (
         lambda: declare(CREATE, finish(Load(), Source(), Write(), edges=(Edge(OPEN, DONE, (), {"status": "lost"}),))),

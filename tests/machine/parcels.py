@@ -18,7 +18,6 @@ from fsm import (
     Look,
     LostFenceError,
     Machine,
-    Of,
     Plus,
     Record,
     Refusal,
@@ -93,7 +92,7 @@ TAKE = Trigger(
     "a courier takes the next one",
     DEPOT,
     Look("next", PARCELS, (*given("depot_id"), *WAITING.terms), order=("parcel_id",)),
-    Load(MISSING, key={"parcel_id": Of("next", "parcel_id")}),
+    Load(MISSING, by="next"),
     Write(STALE),
     edges=edges(WAITING, RIDING, writes={"courier": Arg("courier"), "generation": Plus("generation", 1), **TOUCHED}),
 )

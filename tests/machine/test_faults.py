@@ -119,6 +119,12 @@ class _Failing(Transaction):
     def doom(self, reason: str) -> None:
         self.tx.doom(reason)
 
+    def mark(self) -> object:
+        return self.tx.mark()
+
+    def undo(self, mark: object) -> None:
+        self.tx.undo(mark)
+
     def table_exists(self, name: str) -> bool:
         return self.tx.table_exists(name)
 

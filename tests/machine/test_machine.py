@@ -18,7 +18,7 @@ from fsm import (
     Term,
     observe,
 )
-from fsm.lifecycle import DECLINE, NEW, Edge, Load, Source, Trigger, Write, stored
+from fsm.lifecycle import DECLINE, NEW, Edge, Load, Source, Trigger, Write, Writes, stored
 from storage import Database, Schema, Value
 from tests.machine.parcels import (
     FINISHING,
@@ -223,7 +223,7 @@ def test_a_declining_step_ends_the_call_without_an_error(db: Database) -> None:
     finish_or_not = Trigger(
         "finish", "maybe", Load(DECLINE), Source(DECLINE), Write(DECLINE), edges=(Edge(RIDING, DONE),)
     )
-    start = Trigger("start", "it begins", Load(), Write(), edges=(Edge(NEW, WAITING),))
+    start = Trigger("start", "it begins", Load(), Write(), edges=(Edge(NEW, WAITING, (), HANDED_IN),))
     ride = Trigger("ride", "off", Load(), Source(), Write(DECLINE), edges=(Edge(WAITING, RIDING, GUARD),))
     reluctant = Machine(evolve_lifecycle(start, ride, finish_or_not))
     db.require(SCHEMA)
@@ -240,6 +240,7 @@ def test_a_declining_step_ends_the_call_without_an_error(db: Database) -> None:
     ]
 
 
+HANDED_IN: Writes = {"code": "x", "depot_id": "d"}
 DONE = stored("status", "done", "it is over", final=True)
 GUARD = Term("generation", ">", 5)
 
@@ -252,7 +253,7 @@ def evolve_lifecycle(*triggers: Trigger) -> Lifecycle:
 def test_a_wrong_write_is_noticed_before_it_is_committed(db: Database) -> None:
     """A write that does not lead to the declared state is a wrong declaration, found in the transaction."""
     heavy = evolve(RIDING, terms=(*RIDING.terms, GUARD))
-    start = Trigger("start", "it begins", Load(), Write(), edges=(Edge(NEW, WAITING),))
+    start = Trigger("start", "it begins", Load(), Write(), edges=(Edge(NEW, WAITING, (), HANDED_IN),))
     ride = Trigger("ride", "off", Load(), Source(), Write(), edges=(Edge(WAITING, heavy),))
     end = Trigger("end", "over", Load(), Source(), Write(), edges=(Edge(heavy, DONE),))
     wrong = Machine(Lifecycle("wrong", "it forgets a write", PARCEL.table, (WAITING, heavy, DONE), (start, ride, end)))

@@ -16,7 +16,7 @@ from fsm import (
     open_database,
     table_of,
 )
-from fsm.lifecycle import NEW, Do, Edge, Load, Source, Trigger, Write, stored
+from fsm.lifecycle import NEW, Do, Edge, Load, Source, Trigger, Write, Writes, stored
 from fsm.lifecycle.structure import GONE
 from storage import Database, Schema, Value
 from tests.machine.parcels import (
@@ -34,6 +34,7 @@ from tests.machine.parcels import (
 )
 from tests.strategies import lifecycles
 
+HANDED_IN: Writes = {"code": "x", "depot_id": "d"}
 DONE = stored("status", "done", "it is over", final=True)
 
 
@@ -122,7 +123,7 @@ def test_an_unconnected_machine_is_refused() -> None:
             PARCEL.table,
             (WAITING, DONE),
             (
-                Trigger("start", "it begins", Load(), Write(), edges=(Edge(NEW, WAITING),)),
+                Trigger("start", "it begins", Load(), Write(), edges=(Edge(NEW, WAITING, (), HANDED_IN),)),
                 Trigger(
                     "end",
                     "x",

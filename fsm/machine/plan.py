@@ -1,0 +1,71 @@
+"""A trigger, compiled: what runs before the engine is fired, what the engine is to call, what a sweep executes."""
+
+from collections.abc import Iterable, Mapping
+
+from fsm.lifecycle.declaration import Lifecycle
+from fsm.lifecycle.steps import DECLINE, Do, Load, Source, Step, Write
+from fsm.lifecycle.structure import Edge, State, Trigger, trigger_operands
+from fsm.lifecycle.terms import Arg, Of, operands, predicate
+from fsm.machine import statements
+from fsm.machine.projection import Projection
+from fsm.machine.record import Action
+from fsm.machine.steps import Compiler
+
+__all__ = ["Plan", "Sweep"]
+
+
+class Plan:
+    """One trigger, compiled: what runs before the engine is fired, and what the engine is to call."""
+
+    def __init__(self, projection: Projection, trigger: Trigger, actions: Mapping[str, Action]) -> None:
+        found = frozenset(operand for operand in trigger_operands(trigger) if isinstance(operand, Of))
+        lifecycle = projection.lifecycle
+        self.trigger = trigger
+        self.name = f"{lifecycle.name}.{trigger.name}"
+        self.compiler = Compiler(projection, trigger, actions, found)
+        self.required, self.never_null = _required(lifecycle, trigger), _never_null(trigger)
+        self.sources = frozenset(edge.source.name for edge in trigger.edges)
+        self.write = next((step for step in trigger.steps if isinstance(step, Write)), Write())
+        self.source = next((step.refuse for step in trigger.steps if isinstance(step, Source)), self.write.unmatched)
+        first, inside, last = _split(trigger)
+        self.first, self.inside, self.last = (tuple(map(self.compiler.compile, part)) for part in (first, inside, last))
+        self.tentative = _is_tentative(first, inside, self.write)
+        self.swept = tuple(Sweep(lifecycle, trigger, edge) for edge in trigger.edges if trigger.kind == "sweep")
+
+
+class Sweep:
+    """One edge of a sweep, compiled."""
+
+    def __init__(self, lifecycle: Lifecycle, trigger: Trigger, edge: Edge) -> None:
+        self.edge = edge
+        self.statement = statements.sweep_statement(lifecycle, trigger, edge)
+        self.arrived = predicate(edge.dest.terms) if isinstance(edge.dest, State) and edge.dest.row else None
+
+
+def _split(trigger: Trigger) -> tuple[tuple[Step, ...], tuple[Step, ...], tuple[Step, ...]]:
+    """Divide the steps: up to the last that compares; what stands between it and the write; what follows the write."""
+    steps = trigger.steps
+    at = next((index for index, step in enumerate(steps) if isinstance(step, Write)), len(steps))
+    guarded = {each.step for edge in trigger.edges for each in operands(edge.guard) if isinstance(each, Of)}
+    ahead = (index + 1 for index, step in enumerate(steps[:at]) if not isinstance(step, Do) or step.name in guarded)
+    compared = max(ahead, default=0)
+    return steps[:compared], steps[compared:at], steps[at + 1 :]
+
+
+def _is_tentative(first: Iterable[Step], inside: Iterable[Step], write: Write) -> bool:
+    """Say whether a Do may have written before the call ends without a move; that is then undone."""
+    declines = DECLINE in (write.stale, write.unmatched)
+    return any(isinstance(step, Do) for step in first) or (declines and any(True for _ in inside))
+
+
+def _required(lifecycle: Lifecycle, trigger: Trigger) -> frozenset[str]:
+    named = {operand.name for operand in trigger_operands(trigger) if isinstance(operand, Arg)}
+    if any(isinstance(step, Load) and step.by is None for step in trigger.steps):
+        named |= set(lifecycle.key)
+    return frozenset(named | {"now"})
+
+
+def _never_null(trigger: Trigger) -> frozenset[str]:
+    arguments = {operand for operand in trigger_operands(trigger) if isinstance(operand, Arg)}
+    nullable = {argument.name for argument in arguments if argument.nullable}
+    return frozenset(argument.name for argument in arguments if argument.name not in nullable)
