@@ -15,7 +15,7 @@ from fsm.lifecycles.limits import MAX_PROMPT_BYTES, MAX_RESULT_JSON_BYTES
 from fsm.schema import GATEWAY_SCHEMA
 from storage import Database, resolve
 from storage.canonical import canonical_json
-from storage.validate import choice, instance, integer, number, record, text
+from storage.validate import choice, instance, integer, number, reading, record, text
 
 __all__ = [
     "Clock",
@@ -24,7 +24,6 @@ __all__ = [
     "digest_of",
     "expected_generations",
     "expiry",
-    "instant",
     "normal_payload",
     "opened",
     "opened_at",
@@ -63,24 +62,11 @@ def opened(db: Location) -> Database:
 
 def opened_at(db: Location, clock: Clock | None) -> tuple[Database, float]:
     """Return the handle, and one reading of the clock in force; a clock that is given is read before anything opens."""
-    now = None if clock is None else instant(clock)
+    now = None if clock is None else reading(clock, label="clock", error=DriverValidationError)
     handle = opened(db)
-    return handle, instant(handle.clock) if now is None else now
-
-
-def instant(clock: Clock) -> float:
-    """Read a clock, once; seconds. Raises DriverValidationError."""
-    if not callable(clock):
-        raise DriverValidationError(
-            "clock must be a function that returns seconds; pass one, or None for the handle's own"
-        )
-    try:
-        value = clock()
-    except (TypeError, ValueError, OverflowError) as error:
-        raise DriverValidationError(
-            "clock must return a finite number of seconds when called without arguments"
-        ) from error
-    return number(value, label="what the clock returns", error=DriverValidationError)
+    return handle, reading(
+        handle.clock, label="the handle's clock", error=DriverValidationError
+    ) if now is None else now
 
 
 def parse_ttl(ttl_seconds: object) -> float:

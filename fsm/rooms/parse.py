@@ -15,7 +15,7 @@ from fsm.lifecycles.limits import (
 from fsm.schema import GATEWAY_SCHEMA
 from storage import Database, resolve
 from storage.canonical import canonical_json
-from storage.validate import INTEGER_MAXIMUM, flag, identifier, instance, integer, number, text
+from storage.validate import INTEGER_MAXIMUM, flag, identifier, instance, integer, number, reading, text
 
 __all__ = [
     "Location",
@@ -48,7 +48,7 @@ def opened_at(db: Location, now: object) -> tuple[Database, float]:
     """Return the handle, and the given instant or one reading of the handle's clock; seconds."""
     at = None if now is None else number(now, label="now", error=HostedRoomError)
     handle = opened(db)
-    return handle, number(handle.clock(), label="what the clock returns", error=HostedRoomError) if at is None else at
+    return handle, reading(handle.clock, label="the handle's clock", error=HostedRoomError) if at is None else at
 
 
 def parse_room_id(value: object) -> str:
