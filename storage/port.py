@@ -70,12 +70,20 @@ class Transaction(ABC):
 
     @abstractmethod
     def mark(self) -> object:
-        """Mark this point of the transaction and return the mark, which says nothing to anybody but `undo`.
+        """Mark this point of the transaction and return the mark, which says nothing to anybody but `keep` and `undo`.
 
-        Marks may nest. One that is never undone needs no care: the end of the transaction takes it along.
+        Marks may nest. One that is neither undone nor kept needs no care: the end of the transaction takes it along.
 
         Raises:
             StorageError: the transaction is over.
+        """
+
+    @abstractmethod
+    def keep(self, mark: object) -> None:
+        """Let go of the mark: what was done since then stays. It is used up, and with it every mark set after it.
+
+        Raises:
+            StorageError: the transaction is over, or the mark is used up or not one of this transaction.
         """
 
     @abstractmethod

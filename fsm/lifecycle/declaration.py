@@ -32,10 +32,6 @@ class Lifecycle:
         """The columns that name one record."""
         return self.table.primary_key
 
-    def state(self, name: str) -> State:
-        """Return a state by name; raises KeyError where there is none."""
-        return next(state for state in self.states if state.name == name)
-
     def trigger(self, name: str) -> Trigger | None:
         """Return a trigger by name, or None."""
         return next((trigger for trigger in self.triggers if trigger.name == name), None)

@@ -89,8 +89,9 @@ class Machine:
         except BaseException:
             self._fail(plan, record, changes)
             raise
-        if mark is not None and (outcome.replayed or outcome.declined):
-            tx.undo(mark)
+        if mark is not None:
+            end = tx.undo if outcome.replayed or outcome.declined else tx.keep
+            end(mark)
         return outcome
 
     def sweep(self, tx: Transaction, trigger: str, /, *, now: float, **arguments: Value) -> Swept:

@@ -131,14 +131,15 @@ class SqliteTransaction(Transaction):
         self._marks.append(mark)
         return mark
 
+    def keep(self, mark: object) -> None:
+        """Remove a savepoint and what it could undo; see the port."""
+        standing = self._standing(mark)
+        self._control(f"RELEASE {standing.savepoint}")
+        del self._marks[standing.depth :]
+
     def undo(self, mark: object) -> None:
         """Return to a savepoint and remove it; see the port."""
-        connection = self.connection
-        if not isinstance(mark, _Mark) or mark not in self._marks[mark.depth : mark.depth + 1]:
-            raise StorageError(
-                "expected a mark of this transaction that still stands, found another; undo each mark at most once, "
-                "in the transaction that made it"
-            )
+        connection, mark = self.connection, self._standing(mark)
         self._control(f"ROLLBACK TO {mark.savepoint}")
         self._control(f"RELEASE {mark.savepoint}")
         del self._marks[mark.depth :]
@@ -146,6 +147,15 @@ class SqliteTransaction(Transaction):
         self.doomed = mark.doomed
         # SQLite goes on counting over what it has undone.
         self._started_at = connection.total_changes - mark.changes
+
+    def _standing(self, mark: object) -> "_Mark":
+        _ = self.connection
+        if not isinstance(mark, _Mark) or mark not in self._marks[mark.depth : mark.depth + 1]:
+            raise StorageError(
+                "expected a mark of this transaction that still stands, found another; use each mark once, "
+                "in the transaction that made it"
+            )
+        return mark
 
     def table_exists(self, name: str) -> bool:
         """Tell whether a table of that name exists; names are compared as SQLite does, without case."""

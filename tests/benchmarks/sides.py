@@ -53,6 +53,10 @@ class Recorder(Transaction):
         """Pass it on."""
         return self._inner.mark()
 
+    def keep(self, mark: object) -> None:
+        """Pass it on."""
+        self._inner.keep(mark)
+
     def undo(self, mark: object) -> None:
         """Pass it on."""
         self._inner.undo(mark)

@@ -122,6 +122,9 @@ class _Failing(Transaction):
     def mark(self) -> object:
         return self.tx.mark()
 
+    def keep(self, mark: object) -> None:
+        self.tx.keep(mark)
+
     def undo(self, mark: object) -> None:
         self.tx.undo(mark)
 

@@ -197,3 +197,36 @@ def test_a_statement_that_rolls_back_by_itself_leaves_nothing_to_undo(notes: sto
     with pytest.raises(storage.StorageError, match="over"):
         notes.write(body)
     assert grants(notes) == []
+
+
+def test_a_mark_that_is_kept_undoes_nothing_any_more(notes: storage.Database) -> None:
+    """What was done since stays, also where an earlier mark goes on standing; the kept one is used up."""
+
+    def body(tx: storage.Transaction) -> None:
+        outer = tx.mark()
+        tx.execute(INSERT, add("a"))
+        inner = tx.mark()
+        tx.execute(INSERT, add("b"))
+        tx.keep(inner)
+        for use in (tx.keep, tx.undo):
+            with pytest.raises(storage.StorageError, match="use each mark once"):
+                use(inner)
+        tx.execute(INSERT, add("c"))
+        tx.keep(outer)
+
+    notes.write(body)
+    assert grants(notes) == ["a", "b", "c"]
+
+
+def test_an_earlier_mark_undoes_what_a_later_one_kept(notes: storage.Database) -> None:
+    """Keeping lets go of one mark alone; the ones before it can still undo everything."""
+
+    def body(tx: storage.Transaction) -> None:
+        outer = tx.mark()
+        inner = tx.mark()
+        tx.execute(INSERT, add("a"))
+        tx.keep(inner)
+        tx.undo(outer)
+
+    notes.write(body)
+    assert grants(notes) == []
