@@ -3,6 +3,7 @@
 import sqlite3
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 from attrs import define, field
 
@@ -28,10 +29,17 @@ class Sessions:
 
     def __init__(self, connect: Callable[[], sqlite3.Connection], *, shared: bool) -> None:
         self._connect = connect
-        self._shared: Session | None = Session(connect()) if shared else None
         self._all: list[Session] = []
         self._lock = threading.Lock()
         self._local = threading.local()
+        self._shared: Session | None = None
+        self._shared = Session(connect()) if shared else None
+
+    def __del__(self) -> None:
+        # A handle that was dropped unclosed; what a fork inherited is no longer among these.
+        for session in (*self._all, *((self._shared,) if self._shared else ())):
+            with suppress(sqlite3.Error):
+                session.connection.close()
 
     def current(self) -> Session | None:
         """Return this thread's session, None before `open`."""
