@@ -47,7 +47,7 @@ from fsm.lifecycle import (
     given,
     stored,
 )
-from fsm.machine import Action, Machine, Outcome, Record, Swept, connect
+from fsm.machine import Action, Finding, Machine, Outcome, Record, Swept, connect
 from fsm.observers import Transition, observe, unobserve
 from fsm.schema import GATEWAY_SCHEMA, table_of
 from storage import (
@@ -79,6 +79,7 @@ __all__ = [
     "Do",
     "Edge",
     "Fence",
+    "Finding",
     "Greater",
     "Lifecycle",
     "LifecycleError",

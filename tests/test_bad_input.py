@@ -51,6 +51,8 @@ BAD: dict[str, list[Any]] = {
     "ttl_seconds": [*bad.POSITIVE_NUMBERS, 1e-300, 1e308 * 10],
     "retention_seconds": bad.POSITIVE_NUMBERS,
     "retain": bad.NON_NEGATIVE_INTEGERS,
+    "limit": [*bad.POSITIVE_INTEGERS, 501],
+    "offset": bad.NON_NEGATIVE_INTEGERS,
     "include_disbanded": bad.FLAGS,
     "name": [None, 1, True, b"x", [], {}, "", " \t", "x" * 201, "a\0b", "\ud800"],
     "expected_execution_generation": bad.POSITIVE_INTEGERS,
@@ -170,6 +172,7 @@ def test_every_public_function_is_covered() -> None:
         "claim_authority",
         "create_room",
         "disband_room",
+        "list_rooms",
         "prune_disbanded_rooms",
         "room_state",
     }

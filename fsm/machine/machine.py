@@ -14,6 +14,7 @@ from fsm.lifecycle.structure import GONE, NEW, Edge, Trigger, stands_for_row
 from fsm.lifecycle.terms import Condition, Conditions, conjunction, predicate
 from fsm.machine import statements
 from fsm.machine.engine import Engine
+from fsm.machine.explaining import Finding, explain
 from fsm.machine.plan import Plan, Sweep
 from fsm.machine.projection import UNDECLARED, Projection
 from fsm.machine.record import NO_ROW, Action, Outcome, Record, Swept
@@ -110,6 +111,15 @@ class Machine:
         except BaseException:
             self._fail(plan, record, changes)
             raise
+
+    def explain(self, tx: Transaction, trigger: str, /, *, now: float, **arguments: Value) -> tuple[Finding, ...]:
+        """Say step by step what firing would come to, up to the first step that ends the call; nothing is written.
+
+        Takes what `fire` takes, in a transaction that may be a read. Raises ArgumentError as `fire` does.
+        """
+        plan = self._plan(trigger, "fire")
+        arguments["now"] = now
+        return tuple(explain(plan, self._record(tx, plan, arguments)))
 
     def _swept(self, plan: Plan, record: Record, swept: Sweep) -> Iterator[tuple[str, str, Row]]:
         edge, told = swept.edge, observers.listening(record.tx)

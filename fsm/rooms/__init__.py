@@ -29,10 +29,18 @@ from fsm.lifecycles.limits import (
     MAX_MEMBERS_JSON_BYTES,
     MAX_ROOM_EVENT_BYTES,
     MAX_ROOM_ID_CHARS,
+    MAX_ROOM_LIST_LIMIT,
     MAX_ROOM_NAME_CHARS,
 )
 from fsm.rooms.identity import default_db_path, local_authority_gateway_id
-from fsm.rooms.operations import claim_authority, create_room, disband_room, prune_disbanded_rooms, room_state
+from fsm.rooms.operations import (
+    claim_authority,
+    create_room,
+    disband_room,
+    list_rooms,
+    prune_disbanded_rooms,
+    room_state,
+)
 from fsm.rooms.views import EventView, RoomClaim, RoomDisbanding, RoomState, RoomView
 
 __all__ = [
@@ -50,6 +58,7 @@ __all__ = [
     "MAX_MEMBERS_JSON_BYTES",
     "MAX_ROOM_EVENT_BYTES",
     "MAX_ROOM_ID_CHARS",
+    "MAX_ROOM_LIST_LIMIT",
     "MAX_ROOM_NAME_CHARS",
     "AuthorityConflictError",
     "AuthoritySupersededError",
@@ -68,6 +77,7 @@ __all__ = [
     "create_room",
     "default_db_path",
     "disband_room",
+    "list_rooms",
     "local_authority_gateway_id",
     "prune_disbanded_rooms",
     "room_state",

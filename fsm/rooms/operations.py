@@ -5,9 +5,10 @@ from typing import cast
 from fsm.calling import operation
 from fsm.errors import HostedRoomError, RoomHistoryExpiredError, RoomNotFoundError
 from fsm.lifecycle import given
-from fsm.lifecycle.terms import quoted
+from fsm.lifecycle.terms import quoted, sql
 from fsm.lifecycles.hosted_room import HISTORY_EXPIRED, LEGACY_GATEWAY, LIVE, NOT_FOUND, RETIRED_ID
-from fsm.lifecycles.tables import EVENTS, RETIRED
+from fsm.lifecycles.limits import MAX_ROOM_LIST_LIMIT
+from fsm.lifecycles.tables import EVENTS, RETIRED, ROOMS
 from fsm.machine import Outcome
 from fsm.rooms.events import control_event, find_event
 from fsm.rooms.machines import ROOM_MACHINE
@@ -25,10 +26,11 @@ from fsm.rooms.parse import (
     parse_room_name,
 )
 from fsm.rooms.retention import due_rooms
-from fsm.rooms.views import RoomClaim, RoomDisbanding, RoomState, RoomView, event_view, room_view
+from fsm.rooms.views import RoomClaim, RoomDisbanding, RoomState, RoomView, event_view, listed_room_view, room_view
 from storage import Row, Transaction, Value
+from storage.validate import integer
 
-__all__ = ["claim_authority", "create_room", "disband_room", "prune_disbanded_rooms", "room_state"]
+__all__ = ["claim_authority", "create_room", "disband_room", "list_rooms", "prune_disbanded_rooms", "room_state"]
 
 _ADOPTED = "system:authority-adopted"
 _DISBANDED = "system:room-disbanded"
@@ -183,6 +185,23 @@ def prune_disbanded_rooms(db: Location, *, now: object = None) -> int:
 
 
 @operation(HostedRoomError)
+def list_rooms(
+    db: Location, *, include_disbanded: object = False, limit: object = MAX_ROOM_LIST_LIMIT, offset: object = 0
+) -> list[RoomView]:
+    """Return a page of rooms, most recently changed first: at most `limit` (1 to 500) of them, after `offset`.
+
+    Raises HostedRoomError.
+    """
+    closed_too = parse_flag(include_disbanded, "include_disbanded")
+    page: dict[str, Value] = {
+        "limit": integer(limit, label="limit", error=HostedRoomError, minimum=1, maximum=MAX_ROOM_LIST_LIMIT),
+        "offset": integer(offset, label="offset", error=HostedRoomError, minimum=0),
+    }
+    rows = opened(db).read(lambda tx: tx.execute(_ALL_ROOMS if closed_too else _LIVE_ROOMS, page))
+    return [listed_room_view(row) for row in rows]
+
+
+@operation(HostedRoomError)
 def room_state(db: Location, *, room_id: object, include_disbanded: object = False) -> RoomState:
     """Return a room as stored, and the event by which its present authority took it over, where there is one.
 
@@ -217,6 +236,9 @@ def _present_claim(tx: Transaction, room_id: str) -> Row | None:
     return rows[0] if rows else None
 
 
+_PAGE = "ORDER BY updated_at DESC, room_id LIMIT :limit OFFSET :offset"
+_ALL_ROOMS = f"SELECT * FROM {quoted(ROOMS.name)} {_PAGE}"
+_LIVE_ROOMS = f"SELECT * FROM {quoted(ROOMS.name)} WHERE {sql(LIVE.terms)} {_PAGE}"
 _RETIRED = f"SELECT room_id, retired_at FROM {quoted(RETIRED.name)} WHERE room_id = :room_id"
 _CLAIM = f"""
     SELECT event.* FROM {quoted(EVENTS.name)} AS event

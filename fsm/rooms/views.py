@@ -7,15 +7,24 @@ from fsm.errors import HostedRoomError
 from storage import Row
 from storage.canonical import decode_json
 
-__all__ = ["EventView", "RoomClaim", "RoomDisbanding", "RoomState", "RoomView", "event_view", "room_view"]
+__all__ = [
+    "EventView",
+    "RoomClaim",
+    "RoomDisbanding",
+    "RoomState",
+    "RoomView",
+    "event_view",
+    "listed_room_view",
+    "room_view",
+]
 
 
 class RoomView(TypedDict):
-    """A room as stored; instants are seconds."""
+    """A room as stored; instants are seconds. In a list, `corrupt` says why `members` cannot be shown."""
 
     room_id: str
     name: str
-    members: list[dict[str, Any]]
+    members: list[dict[str, Any]] | None
     authority_gateway_id: str
     authority_epoch: int
     revision: int
@@ -25,6 +34,7 @@ class RoomView(TypedDict):
     latest_seq: int
     disbanded_at: NotRequired[float]
     adopted: NotRequired[bool]
+    corrupt: NotRequired[str]
     claim_event: NotRequired["EventView"]
 
 
@@ -78,6 +88,16 @@ def room_view(row: Row, *, idempotent: bool = False) -> RoomView:
     if row["disbanded_at"] is not None:
         view["disbanded_at"] = row["disbanded_at"]
     return cast("RoomView", view)
+
+
+def listed_room_view(row: Row) -> RoomView:
+    """Return the view of a room's row, damaged or not: one bad row must not hide the others."""
+    try:
+        return room_view(row)
+    except HostedRoomError as damage:
+        view = room_view({**row, "members_json": "null"})
+        view["corrupt"] = str(damage)
+        return view
 
 
 def event_view(row: Mapping[str, Any], *, idempotent: bool = False) -> EventView:
