@@ -189,21 +189,20 @@ class Machine:
         except MachineError as error:
             if source in plan.sources:
                 raise
-            expected = f"expected state {' or '.join(sorted(plan.sources))}"
+            expected = f"expected state {' or '.join(sorted(plan.sources))}, found {source}"
             raise self._refused(plan, record, "Source", plan.source, expected) from error
         except _Declined:
             moved = False
         else:
             if not moved and plan.write.unmatched is not DECLINE:
-                fitting = "expected an edge whose guard holds, found none"
-                raise self._refused(plan, record, "Write", plan.write.unmatched, fitting)
+                nowhere = f"nothing leads on from state {source} for this call"
+                raise self._refused(plan, record, "Write", plan.write.unmatched, nowhere)
         if not moved:
             return Outcome(source, source, record.row, declined=True, found=record.found)
         return Outcome(source, str(record.state), record.row, found=record.found, previous=record.previous)
 
     def _refused(self, plan: Plan, record: Record, step: str, otherwise: Otherwise, said: str) -> Exception:
         refusal = otherwise if isinstance(otherwise, Refusal) else WRONG_STATE
-        said = f"{said}, in state {record.state}"
         return refused(self.lifecycle.name, plan.trigger.name, step, record.state, refusal, said)
 
     def _writer(self, plan: Plan, edge: Edge) -> Callable[[EventData], None]:
