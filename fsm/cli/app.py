@@ -12,6 +12,7 @@ from fsm.cli.listing import tasks
 from fsm.cli.refusal import CommandRefusedError, one_line
 from fsm.cli.reporting import silence
 from fsm.cli.resolving import resolve
+from fsm.cli.scenarios.command import run_scenario
 from fsm.cli.submitting import submit
 from fsm.demo import demo
 from fsm.errors import LifecycleError
@@ -30,6 +31,7 @@ _USAGE_ERROR: Final = typer.BadParameter.__mro__[1]
 app = typer.Typer(name="fsm", add_completion=False, pretty_exceptions_enable=False)
 for _command in (submit, tasks, resolve, drive, demo):
     app.command(_command.__name__)(_command)
+app.command("run")(run_scenario)
 
 
 def _show_version(wanted: bool) -> None:  # noqa: FBT001 # typer calls it so
