@@ -200,7 +200,14 @@ def _open_file(path: str, options: _Options, *, read_only: bool) -> Database:
         _make_directory(path)
         connection.warn_of_wal_reset()
         connect = partial(connection.connect_writable, path, options.synchronous)
-    database = SqliteDatabase(path, connect, clock=options.clock, new_id=options.new_id, read_only=read_only)
+    database = SqliteDatabase(
+        path,
+        connect,
+        clock=options.clock,
+        new_id=options.new_id,
+        read_only=read_only,
+        prepare=partial(connection.choose_journal, path),
+    )
     _handles.by_location[path, read_only] = _Opened(database, options)
     _handles.all.add(database)
     return database

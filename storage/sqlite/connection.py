@@ -140,25 +140,40 @@ def connect_memory() -> sqlite3.Connection:
     return _configured(_connect(":memory:", uri=False), "full")
 
 
-def connect_writable(path: str, synchronous: str, sleep: Callable[[float], None] = time.sleep) -> sqlite3.Connection:
-    """Open a file for writing, creating it where it is missing, in WAL mode where the filesystem allows.
+def connect_writable(path: str, synchronous: str) -> sqlite3.Connection:
+    """Open a file for writing, creating it where it is missing; nothing is written to one that is there.
 
     Raises:
-        DatabaseUnavailableError: the file cannot be opened, or stays locked for 10 seconds.
+        DatabaseUnavailableError: the file cannot be opened.
         UnsupportedDatabaseError: the file is not an SQLite database.
     """
     connection = _connect(f"file:{quote(path)}?mode=rwc", uri=True)
+    try:
+        # SQLite reads the file only now; a file that is no database is to be refused here.
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchall()
+        return _configured(connection, synchronous)
+    except FAILURES as exc:
+        connection.close()
+        raise translate(exc) from exc
+
+
+def choose_journal(path: str, connection: sqlite3.Connection, sleep: Callable[[float], None] = time.sleep) -> None:
+    """Bring the file into WAL mode, where its filesystem allows, ahead of a connection's first write.
+
+    Not when it is opened: the switch changes the file, which a database of an unknown shape must be spared.
+
+    Raises:
+        DatabaseUnavailableError: the file stays locked for 10 seconds, or cannot be written.
+    """
     try:
         wanted = "delete" if is_shared(path) else "wal"
         found = _switch_journal(connection, wanted, sleep)
         if wanted == "wal" and found != "wal":
             _switch_journal(connection, "delete", sleep)
-        if found != "wal":
-            _report_fallback(path)
-        return _configured(connection, synchronous)
     except FAILURES as exc:
-        connection.close()
         raise translate(exc) from exc
+    if found != "wal":
+        _report_fallback(path)
 
 
 def connect_read_only(path: str) -> sqlite3.Connection:

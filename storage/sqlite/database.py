@@ -34,7 +34,10 @@ _REPLACED = "the database file was removed or replaced since it was opened; open
 
 
 class SqliteDatabase(Database):
-    """The port's Database over connections that `connect` makes: one per thread, or one for all when `shared`."""
+    """The port's Database over connections that `connect` makes: one per thread, or one for all when `shared`.
+
+    `prepare` is called once with each connection, ahead of its first write.
+    """
 
     def __init__(
         self,
@@ -45,11 +48,13 @@ class SqliteDatabase(Database):
         new_id: Callable[[], str],
         read_only: bool = False,
         shared: bool = False,
+        prepare: Callable[[sqlite3.Connection], None] = lambda _: None,
     ) -> None:
         self.location = location
         self.clock = clock
         self.new_id = new_id
         self.read_only = read_only
+        self._prepare = prepare
         self._unusable = ""
         self._names: dict[str, tuple[str, ...]] = {}
         self._turn = threading.RLock() if shared else None
@@ -174,6 +179,9 @@ class SqliteDatabase(Database):
     def _begin(self, statement: str, texts: Texts) -> tuple[Session, SqliteTransaction]:
         session = self._session()
         self._check_begin(session, texts)
+        if texts is WRITING and not session.prepared:
+            self._prepare(session.connection)
+            session.prepared = True
         if self._turn is not None:
             self._take_turn()
         # Announced before the check, for close() does the two in the opposite order.

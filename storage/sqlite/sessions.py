@@ -15,13 +15,14 @@ from storage.sqlite.transaction import SqliteTransaction
 
 @define(eq=False)
 class Session:
-    """A thread's use of a connection: the open transaction, and the schemas already made sure of."""
+    """A thread's use of a connection: the open transaction, the schemas made sure of, whether it is ready to write."""
 
     connection: sqlite3.Connection
     schemas: set[Schema] = field(factory=set)
     thread: threading.Thread = field(factory=threading.current_thread)
     transaction: SqliteTransaction | None = None
     inherited: bool = False
+    prepared: bool = False
 
 
 class Sessions:

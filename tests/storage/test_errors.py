@@ -57,16 +57,20 @@ def test_a_lock_held_too_long_is_unavailable(stored: storage.Database, monkeypat
 
 @pytest.mark.parametrize("begin", ["BEGIN", "BEGIN IMMEDIATE", "BEGIN EXCLUSIVE"])
 def test_a_switch_of_journal_that_others_keep_from_happening_is_unavailable(tmp_path: Path, begin: str) -> None:
-    """Opening an older database that another program holds waits a bounded time, and works once it is free."""
+    """The first write to an older database that another program holds waits a bounded time, and works once it is free."""
     path, naps = tmp_path / "old.db", list[float]()
     run_sql(path, "CREATE TABLE t (a)", "INSERT INTO t VALUES (1)")
-    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+    with (
+        closing(connection.connect_writable(str(path), "full")) as ours,
+        closing(sqlite3.connect(path, isolation_level=None)) as other,
+    ):
         other.execute(begin)
         other.execute("SELECT * FROM t").fetchall()
         with pytest.raises(storage.DatabaseUnavailableError, match="SQLITE_BUSY"):
-            connection.connect_writable(str(path), "full", naps.append)
-    assert 9 < sum(naps) <= connection.BUSY_TIMEOUT_SECONDS
-    connection.connect_writable(str(path), "full", naps.append).close()
+            connection.choose_journal(str(path), ours, naps.append)
+        assert 9 < sum(naps) <= connection.BUSY_TIMEOUT_SECONDS
+        other.execute("ROLLBACK")
+        connection.choose_journal(str(path), ours, naps.append)
 
 
 def test_a_file_that_is_no_database_is_unsupported_and_left_alone(tmp_path: Path) -> None:
@@ -136,10 +140,15 @@ def test_sqlite_before_3_35_is_refused() -> None:
 
 
 def test_a_database_in_rollback_journal_mode_is_switched_to_wal(tmp_path: Path) -> None:
-    """A database that another program made gets the write-ahead log."""
+    """A database that another program made gets the write-ahead log at its first write, and not a byte before."""
     path = tmp_path / "old.db"
     run_sql(path, "CREATE TABLE t (a)")
-    storage.open_database(path).close()
+    content = path.read_bytes()
+    handle = storage.open_database(path)
+    assert handle.read(lambda tx: tx.execute("SELECT * FROM t")) == []
+    assert path.read_bytes() == content
+    handle.write(lambda tx: tx.execute("INSERT INTO t VALUES (1)"))
+    handle.close()
     assert query(path, "PRAGMA journal_mode") == [("wal",)]
 
 
@@ -147,6 +156,8 @@ def test_every_connection_is_configured(stored: storage.Database, tmp_path: Path
     """Foreign keys, the busy timeout and the synchronous mode hold on the connections that are used."""
     names = ("foreign_keys", "synchronous", "busy_timeout", "journal_mode")
     normal = storage.open_database(tmp_path / "normal.db", synchronous="normal")
+    for handle in (stored, normal):
+        handle.write(lambda _: None)
     found = [
         [handle._session().connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names]  # type: ignore[attr-defined]  # looks behind the port
         for handle in (stored, normal)

@@ -365,6 +365,9 @@ def test_a_database_without_write_ahead_log_falls_back_loudly(
 
     monkeypatch.setattr(connection, "_journal", answer)
     with caplog.at_level(logging.WARNING, "storage"):
-        storage.open_database(tmp_path / "state.db").close()
+        handle = storage.open_database(tmp_path / "state.db")
+        for _ in range(2):
+            handle.write(lambda _: None)
+        handle.close()
     assert asked == ["", "=wal", ""]
     assert "PostgreSQL" in caplog.text
