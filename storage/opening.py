@@ -16,7 +16,7 @@ from attrs import define, frozen
 from storage.errors import DatabaseUnavailableError, StorageError, UnsupportedDatabaseError
 from storage.port import Database, Location
 from storage.sqlite import connection
-from storage.sqlite.database import SqliteDatabase
+from storage.sqlite.database import FORKED_WITHIN, SqliteDatabase
 
 Synchronous = Literal["full", "normal"]
 
@@ -52,6 +52,7 @@ class _Handles:
         self.lock = threading.RLock()
         self.by_location: dict[tuple[str, bool], _Opened] = {}
         self.all: weakref.WeakSet[SqliteDatabase] = weakref.WeakSet()
+        self.held: set[str] = set()
 
     def find(self, path: str, *, read_only: bool) -> _Opened | None:
         """Return what was last opened at a path, after closing what has opened a file that is no longer there.
@@ -66,15 +67,30 @@ class _Handles:
                 opened.database.retire()
         return self.by_location.get((path, read_only))
 
+    def close_before_fork(self) -> None:
+        """Close every idle connection ahead of a fork."""
+        for database in list(self.all):
+            database.close_before_fork()
+
     def forget_inherited(self) -> None:
-        """Make the handles usable in a forked child."""
+        """Make the handles usable in a forked child, but for files on which the parent was in a transaction."""
         self.lock = threading.RLock()
         for database in list(self.all):
-            database.forget_inherited()
+            if database.forget_inherited():
+                self.held.add(database.location)
+
+    def require_free(self, path: str) -> None:
+        """Refuse a file whose locks this process has inherited.
+
+        Raises:
+            DatabaseUnavailableError: it was forked while a transaction was open on the file.
+        """
+        if path in self.held:
+            raise DatabaseUnavailableError(FORKED_WITHIN)
 
 
 _handles = _Handles()
-os.register_at_fork(after_in_child=_handles.forget_inherited)
+os.register_at_fork(before=_handles.close_before_fork, after_in_child=_handles.forget_inherited)
 
 
 def open_database(
@@ -194,6 +210,7 @@ def _open_memory(options: _Options, *, read_only: bool) -> Database:
 
 
 def _open_file(path: str, options: _Options, *, read_only: bool) -> Database:
+    _handles.require_free(path)
     if read_only:
         connect = partial(connection.connect_read_only, path)
     else:

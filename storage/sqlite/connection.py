@@ -1,6 +1,7 @@
 """SQLite connections: how one is opened and configured, and what its errors mean."""
 
 import logging
+import os
 import sqlite3
 import time
 import warnings
@@ -193,6 +194,11 @@ def connect_read_only(path: str) -> sqlite3.Connection:
         UnsupportedDatabaseError: the file is not an SQLite database.
     """
     at_rest = not any(Path(path + suffix).exists() for suffix in ("-wal", "-journal"))
+    if at_rest and Path(path).exists() and not os.access(path, os.W_OK) and os.access(Path(path).parent, os.W_OK):
+        raise DatabaseUnavailableError(
+            "reading this database would leave files of another user beside it, which lock its owner out; "
+            "read it as a user who may write the file"
+        )
     connection = _connect(f"file:{quote(path)}?mode={'rw' if at_rest else 'ro'}", uri=True)
     try:
         connection.execute("PRAGMA query_only=ON")

@@ -33,6 +33,12 @@ _NOT_COMMITTED = frozenset(
 _REPLACED = "the database file was removed or replaced since it was opened; open the location again"
 
 
+FORKED_WITHIN = (
+    "this process was forked while a transaction was open on the database, whose locks it would mistake for its own; "
+    "fork outside of transactions, or start processes by spawning them"
+)
+
+
 class SqliteDatabase(Database):
     """The port's Database over connections that `connect` makes: one per thread, or one for all when `shared`.
 
@@ -56,6 +62,7 @@ class SqliteDatabase(Database):
         self.read_only = read_only
         self._prepare = prepare
         self._unusable = ""
+        self._held_at_fork = False
         self._names: dict[str, tuple[str, ...]] = {}
         self._turn = threading.RLock() if shared else None
         self._connect = connect
@@ -144,13 +151,21 @@ class SqliteDatabase(Database):
             )
         self._sessions.close_idle()
 
-    def forget_inherited(self) -> None:
-        """Let go, in a forked child, of what belongs to the parent."""
+    def close_before_fork(self) -> None:
+        """Close the connections that are idle, so that a child inherits none of SQLite's locks with them."""
+        if self._turn is None:
+            self._held_at_fork = self._sessions.close_before_fork()
+
+    def forget_inherited(self) -> bool:
+        """Let go, in a forked child, of what is the parent's; say whether a transaction was open on it."""
         self._sessions.forget_inherited()
+        if self._held_at_fork:
+            self._unusable = FORKED_WITHIN
         if self._turn is not None:
             # A thread that is not here may have had the turn.
             self._turn = threading.RLock()
             self._unusable = "this :memory: database belongs to the parent process; open another in the child"
+        return self._held_at_fork
 
     def _session(self) -> Session:
         session = self._sessions.current()
@@ -186,6 +201,9 @@ class SqliteDatabase(Database):
             self._take_turn()
         # Announced before the check, for close() does the two in the opposite order.
         transaction = session.transaction = SqliteTransaction(self, session.connection, texts, self._names)
+        if session.retired:
+            session.transaction = None
+            return self._begin(statement, texts)
         try:
             self._check_usable()
             transaction.begin(statement)

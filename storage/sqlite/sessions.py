@@ -23,6 +23,7 @@ class Session:
     transaction: SqliteTransaction | None = None
     inherited: bool = False
     prepared: bool = False
+    retired: bool = False
 
 
 class Sessions:
@@ -44,7 +45,21 @@ class Sessions:
 
     def current(self) -> Session | None:
         """Return this thread's session, None before `open`."""
-        return getattr(self._local, "session", None)
+        session: Session | None = getattr(self._local, "session", None)
+        return None if session is None or session.retired else session
+
+    def close_before_fork(self) -> bool:
+        """Close what can be closed, to be opened anew by its thread; say whether a transaction stood in the way."""
+        with self._lock:
+            for session in self._all:
+                # Retired before it is looked at: a thread that begins just now sees it and takes another connection.
+                session.retired = True
+                if session.transaction is None:
+                    session.connection.close()
+                else:
+                    session.retired = False
+            self._all = [session for session in self._all if not session.retired]
+            return bool(self._all)
 
     def open(self) -> Session:
         """Make this thread's session, and close the connections of threads that have ended."""

@@ -57,7 +57,7 @@ def test_a_lock_held_too_long_is_unavailable(stored: storage.Database, monkeypat
 
 @pytest.mark.parametrize("begin", ["BEGIN", "BEGIN IMMEDIATE", "BEGIN EXCLUSIVE"])
 def test_a_switch_of_journal_that_others_keep_from_happening_is_unavailable(tmp_path: Path, begin: str) -> None:
-    """The first write to an older database that another program holds waits a bounded time, and works once it is free."""
+    """The first write to an older database that others hold waits a bounded time, and works once it is free."""
     path, naps = tmp_path / "old.db", list[float]()
     run_sql(path, "CREATE TABLE t (a)", "INSERT INTO t VALUES (1)")
     with (

@@ -32,7 +32,7 @@ if child == 0:
         raise SystemExit('a database in memory was used in the child')
     sys.exit(0)
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-assert db._session().connection is inherited
+assert db._session().connection is not inherited
 db.write(lambda tx: tx.execute(INSERT, add('later')))
 assert os.path.exists(path + '-wal')
 print(grants(db))
@@ -60,13 +60,67 @@ os._exit(0)
 
 
 def test_a_child_that_exits_last_does_not_checkpoint_what_it_inherited(tmp_path: Path) -> None:
-    """Even the end of the interpreter in the child closes no inherited connection: the parent's log stays."""
+    """The parent had let go of the file before the fork, so that the end of the child takes nothing with it."""
     path = tmp_path / "fork.db"
     finish(start(CHILD_EXITS, path))
-    assert Path(f"{path}-wal").stat().st_size > 0
     db = storage.open_database(path)
     assert grants(db) == ["parent"]
     db.close()
+
+
+WORKERS = (
+    FORK
+    + """
+import time
+def work(number):
+    for count in range(20):
+        db.write(lambda tx: tx.execute(INSERT, add(f'{number}-{count}')))
+        time.sleep(0.01)
+children = []
+for number in range(3):
+    child = os.fork()
+    if child == 0:
+        work(number)
+        os._exit(0)
+    children.append(child)
+time.sleep(0.1)
+db.close()
+for child in children:
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+print(len(grants(storage.open_database(path))), flush=True)
+"""
+)
+
+
+def test_what_forked_workers_were_told_is_stored_is_stored(tmp_path: Path) -> None:
+    """The parent closes its handle while its children write: not one acknowledged row of theirs is lost."""
+    assert finish(start(WORKERS, tmp_path / "fork.db")) == "61"
+
+
+FORK_WITHIN = (
+    FORK
+    + """
+with db.transaction() as tx:
+    tx.execute(INSERT, add('within'))
+    child = os.fork()
+    if child == 0:
+        for use in (lambda: grants(db), lambda: grants(storage.open_database(path))):
+            try:
+                use()
+            except storage.StorageError as exc:
+                assert 'forked while a transaction was open' in str(exc), exc
+            else:
+                os._exit(1)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+print(grants(db), flush=True)
+"""
+)
+
+
+def test_a_child_forked_within_a_transaction_is_refused_the_file(tmp_path: Path) -> None:
+    """It would take the parent's locks for its own; the parent goes on and commits as if nothing had been."""
+    assert finish(start(FORK_WITHIN, tmp_path / "fork.db")) == "['parent', 'within']"
 
 
 CHILD_OF_A_HELD_LOCK = (

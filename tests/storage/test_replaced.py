@@ -157,7 +157,7 @@ print('written', flush=True)
 while not os.path.exists(sys.argv[1] + '.done'):
     time.sleep(0.01)
 db.write(lambda tx: tx.execute(INSERT, add('theirs too')))
-print(grants(db))
+print(grants(db), flush=True)
 os._exit(0)
 """
 
