@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from diagrams.gallery_pictures import check_pictures, write_pictures
 from diagrams.gallery_writer import GALLERY, README, check_gallery, embed, render_gallery, write_gallery
+from diagrams.render.picture import PictureUnavailableError
 from fsm.lifecycles import LIFECYCLES
 
 __all__ = ["main"]
@@ -21,13 +23,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     files, directory = render_gallery(LIFECYCLES), options.output or GALLERY
     own = options.output is None
     if options.check:
-        return _report((*check_gallery(files, directory), *(_stale_readme() if own else ())))
+        pictures = check_pictures(LIFECYCLES, directory)
+        return _report((*check_gallery(files, directory), *pictures, *(_stale_readme() if own else ())))
     if own and not _CHECKOUT.is_file():
         sys.stderr.write(f"{directory} is part of an installation and stays as it is; pass --output DIR\n")
         return 2
     write_gallery(files, directory)
     if own:
         README.write_text(embed(README.read_text(encoding="utf-8"), LIFECYCLES), encoding="utf-8")
+    try:
+        write_pictures(LIFECYCLES, directory)
+    except PictureUnavailableError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
     return 0
 
 

@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from diagrams import GALLERY, check_gallery, render_gallery, write_gallery
+from diagrams import GALLERY, check_gallery, render_gallery, write_gallery, write_pictures
 from diagrams import __main__ as command
 from fsm.lifecycles import LIFECYCLES
 
 FILES = render_gallery(LIFECYCLES)
+PICTURES = {f"{lifecycle.name}.svg" for lifecycle in LIFECYCLES}
 
 
 def test_the_committed_gallery_is_fresh() -> None:
@@ -18,7 +19,7 @@ def test_the_committed_gallery_is_fresh() -> None:
 
 def test_the_gallery_has_a_page_and_a_diagram_for_each_lifecycle() -> None:
     """No lifecycle is forgotten, and the index links to each"""
-    expected = {f"{lifecycle.name}{suffix}" for lifecycle in LIFECYCLES for suffix in (".md", ".mmd")}
+    expected = {f"{lifecycle.name}{suffix}" for lifecycle in LIFECYCLES for suffix in (".md", ".mmd", ".dot", ".puml")}
     assert set(FILES) == {"README.md", *expected}
     for lifecycle in LIFECYCLES:
         assert f"({lifecycle.name}.md)" in FILES["README.md"]
@@ -34,6 +35,7 @@ def test_what_was_written_is_fresh(tmp_path: Path) -> None:
 def test_each_stale_missing_or_superfluous_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The check exits with 1 and gives each file one line that ends with the remedy"""
     write_gallery(FILES, tmp_path)
+    write_pictures(LIFECYCLES, tmp_path)
     (tmp_path / "driver_lease.mmd").write_text("edited\n")
     (tmp_path / "driver_task.md").unlink()
     (tmp_path / "retired.mmd").write_text(FILES["driver_lease.mmd"])
@@ -52,7 +54,7 @@ def test_writing_deletes_only_what_it_once_wrote(tmp_path: Path) -> None:
     write_gallery({**FILES, "retired.mmd": FILES["driver_lease.mmd"]}, tmp_path)
     (tmp_path / "notes.md").write_text("mine\n")
     assert command.main(["--output", str(tmp_path)]) == 0
-    assert {path.name for path in tmp_path.iterdir()} == {*FILES, "notes.md"}
+    assert {path.name for path in tmp_path.iterdir()} == {*FILES, *PICTURES, "notes.md"}
 
 
 def test_a_missing_directory_is_all_missing(tmp_path: Path) -> None:

@@ -5,41 +5,17 @@ from hypothesis import given as drawn
 
 from diagrams import BEGINNING, END, Diagram, DiagramState, describe, mermaid
 from diagrams.render.escape import mermaid_text
-from fsm.lifecycle import Column, Edge, Fence, Lifecycle, Term, Trigger
-from fsm.lifecycle.structure import stands_for_row
-from fsm.lifecycle.terms import label, operands
+from fsm.lifecycle import Lifecycle, Term
 from fsm.lifecycles import DRIVER_LEASE, DRIVER_TASK, LIFECYCLES
-from tests.diagrams.reading import Way, read, shown
+from tests.diagrams.declared import declared_ways
+from tests.diagrams.reading import read, shown
 from tests.diagrams.toys import HOSTILE, TOY, UNSHOWABLE, grown, hostile, lifecycles
-
-
-def _fence(trigger: Trigger, edge: Edge) -> str:
-    fenced = tuple(term for step in trigger.steps if isinstance(step, Fence) for term in step.terms)
-    columns = [each.name for each in operands((*trigger.over, *fenced)) if isinstance(each, Column)]
-    return ", ".join(dict.fromkeys(columns)) if stands_for_row(edge.source) and trigger.kind != "time" else ""
-
-
-def _declared(lifecycle: Lifecycle) -> list[Way]:
-    return [
-        Way(
-            edge.source.name,
-            edge.dest.name,
-            trigger.name,
-            "import" if trigger.imports else trigger.kind,
-            label(edge.guard) if edge.guard else "",
-            _fence(trigger, edge),
-            "",
-            undeclared=False,
-        )
-        for trigger in lifecycle.triggers
-        for edge in trigger.edges
-    ]
 
 
 def _says_the_declaration(lifecycle: Lifecycle) -> None:
     found = read(mermaid(describe(lifecycle)))
     assert sorted(found.states.values()) == sorted(state.name for state in lifecycle.states)
-    assert found.ways == _declared(lifecycle)
+    assert found.ways == declared_ways(lifecycle)
     assert found.final == [state.name for state in lifecycle.final]
     begun = {way.dest for way in found.ways if way.source == BEGINNING and way.kind != "import"}
     assert begun | set(found.initial) == {state.name for state in lifecycle.initial}
