@@ -9,8 +9,9 @@ import typer
 
 from fsm.cli.drive import drive
 from fsm.cli.listing import tasks
+from fsm.cli.operating import COMMANDS, TASK
 from fsm.cli.refusal import CommandRefusedError, one_line
-from fsm.cli.reporting import silence
+from fsm.cli.reporting import make_usable, silence
 from fsm.cli.resolving import resolve
 from fsm.cli.scenarios.command import run_scenario
 from fsm.cli.submitting import submit
@@ -28,10 +29,11 @@ INTERRUPTED: Final = 130
 # typer exports of its usage errors only this one, and its base is another class from version to version.
 _USAGE_ERROR: Final = typer.BadParameter.__mro__[1]
 
-app = typer.Typer(name="fsm", add_completion=False, pretty_exceptions_enable=False)
-for _command in (submit, tasks, resolve, drive, demo):
+app = typer.Typer(name="fsm", add_completion=True, pretty_exceptions_enable=False)
+for _command in (submit, tasks, resolve, drive, demo, *COMMANDS):
     app.command(_command.__name__)(_command)
 app.command("run")(run_scenario)
+app.add_typer(TASK, name="task")
 
 
 def _show_version(wanted: bool) -> None:  # noqa: FBT001 # typer calls it so
@@ -59,6 +61,7 @@ def root(
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
+    make_usable()
     try:
         code = _exit_code_of(arguments)
         sys.stdout.flush()
@@ -89,7 +92,10 @@ def _exit_code_of(arguments: Sequence[str] | None) -> int:
 def _explained(error: Exception) -> str:
     """Return what a usage error says, with the parameter that it is about."""
     explain = getattr(error, "format_message", error.__str__)
-    return str(explain())
+    said = str(explain())
+    # What was typed too much may be a prompt.
+    extra = said.startswith("Got unexpected extra argument")
+    return "more arguments than the command takes; put a text with spaces in quotes" if extra else said
 
 
 def _say(error: object, code: int) -> int:

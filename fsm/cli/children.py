@@ -94,7 +94,7 @@ class Watchdog:
 
     def _watch(self) -> None:
         while (left := self._deadline() - self._monotonic()) > 0:
-            if self._over.wait(left):
+            if self._over.wait(min(left, threading.TIMEOUT_MAX)):
                 return
         self.fired = True
         self._act()

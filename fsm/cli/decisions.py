@@ -20,9 +20,9 @@ from fsm.driver import (
 )
 from fsm.lifecycle import State
 from fsm.lifecycles.driver_task import DEFERRED, INDETERMINATE, STOPPING
-from storage import Database
+from storage import Database, OutcomeUnknownError
 
-__all__ = ["Case", "Decide", "came_to_an_end", "run_again", "set_aside", "was_stopped"]
+__all__ = ["Case", "Decide", "came_to_an_end", "run_again", "set_aside", "twice_if_unknown", "was_stopped"]
 
 
 class _Generations(TypedDict):
@@ -113,3 +113,11 @@ def set_aside(reason: str) -> Decide:
         return defer_indeterminate_task(case.db, case.task["identity"], case.lease, reason=reason, **case.fence())
 
     return decide
+
+
+def twice_if_unknown(call: Callable[[], TaskView]) -> TaskView:
+    """Make a call again whose answer was lost: every decision replays."""
+    try:
+        return call()
+    except OutcomeUnknownError:
+        return call()

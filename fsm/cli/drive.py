@@ -12,7 +12,7 @@ from fsm.cli.opening import opened
 from fsm.cli.options import Events, Location, OptionalGateway, Room, require_existing, seconds
 from fsm.cli.reporting import Reporter
 from fsm.cli.stopping import StopRequests
-from fsm.cli.terms import Tempo
+from fsm.cli.terms import MARGIN_OF_TTL, Tempo
 from fsm.cli.world import Job, World
 from fsm.driver import new_process_generation
 from fsm.observers import observe
@@ -28,7 +28,13 @@ Ttl = Annotated[
     float, typer.Option("--ttl", metavar="SECONDS", callback=seconds, help="How long the lease lasts unrenewed.")
 ]
 Poll = Annotated[
-    float, typer.Option("--poll", metavar="SECONDS", callback=seconds, help="How often to look at the database.")
+    float,
+    typer.Option(
+        "--poll",
+        metavar="SECONDS",
+        callback=seconds,
+        help="How often to look at the database; at least six times a ttl.",
+    ),
 ]
 Grace = Annotated[
     float,
@@ -51,7 +57,9 @@ def drive(
 ) -> None:
     """Take the room's tasks in order and run COMMAND for each, until SIGTERM; a second signal stops the command too."""
     require_existing(location)
-    job = Job(room, tuple(command), gateway_id=gateway, ttl=ttl, poll=poll, grace=grace, drain=drain)
+    # A driver that looks more seldom than it must renew would lose its lease while it sleeps.
+    often = min(poll, ttl * MARGIN_OF_TTL)
+    job = Job(room, tuple(command), gateway_id=gateway, ttl=ttl, poll=often, grace=grace, drain=drain)
     stop = StopRequests()
     stop.listen()
     report = Reporter(sys.stdout if events else sys.stderr, time.time, as_json=events)

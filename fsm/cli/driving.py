@@ -28,7 +28,7 @@ from fsm.errors import (
 )
 from fsm.lifecycles.driver_task import INDETERMINATE, QUEUED, RUNNING, STOPPING
 from fsm.rooms import room_state
-from storage import OutcomeUnknownError, StorageError
+from storage import DatabaseUnavailableError, OutcomeUnknownError, StorageError
 
 __all__ = ["Driver"]
 
@@ -67,7 +67,8 @@ class Driver:
                     )
                 told = True
                 self._pause()
-            except OutcomeUnknownError:
+            except (OutcomeUnknownError, DatabaseUnavailableError):
+                # The one that waits is meant to take over: a database that is busy for a while must not end it.
                 self._pause()
             else:
                 return Term(self._world.db, lease, taken_at=asked_at, ttl=self._job.ttl, tempo=self._world.tempo)
@@ -169,7 +170,11 @@ class Driver:
         for task in tasks_in(self._world.db, self._job.room_id, INDETERMINATE, STOPPING):
             return f"task {task['identity'].task_id} is {task['status']}"
         head = self._head()
-        return f"task {head['identity'].task_id} is damaged" if head is not None and "corrupt" in head else None
+        return (
+            f"task {head['identity'].task_id} is damaged, and can only be cancelled with fsm cancel"
+            if head is not None and "corrupt" in head
+            else None
+        )
 
     def _wait_for_resolution(self, blocker: str) -> None:
         """Leave the lease to whoever resolves what blocks the room, and look until it is resolved."""

@@ -7,6 +7,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
+from fsm.cli.facts import printable
 from fsm.cli.opening import opened
 from fsm.cli.options import AsJson, Location, Room, require_existing
 from fsm.cli.output import console, say_json, shown_time
@@ -60,7 +61,7 @@ def _table(room: str, found: list[TaskView]) -> Table:
     for column in COLUMNS:
         table.add_column(column, overflow="fold", no_wrap=column in NARROW)
     for task in found:
-        table.add_row(*(Text(cell) for cell in _cells(task)))
+        table.add_row(*(Text(printable(cell)) for cell in _cells(task)))
     return table
 
 

@@ -50,7 +50,7 @@ def _location(value: str) -> str:
 def require_existing(location: str) -> None:
     """Refuse a database file that is not there: only `submit` and `demo` make one."""
     if "://" not in location and not Path(location).is_file():
-        raise CommandRefusedError(f"no database file at {location}; fsm submit makes one")
+        raise CommandRefusedError("no database file at this location; fsm submit makes one")
 
 
 Location = Annotated[str, typer.Argument(metavar="LOCATION", callback=_location, help="The database file.")]

@@ -38,7 +38,7 @@ def shown_time(instant: float | None) -> str:
         return ""
     try:
         return datetime.fromtimestamp(instant, UTC).strftime("%Y-%m-%d %H:%M:%S")
-    except (OverflowError, ValueError, OSError):
+    except (OverflowError, TypeError, ValueError, OSError):
         return str(instant)
 
 

@@ -2,13 +2,16 @@
 
 import json
 import os
+import sys
 from collections.abc import Callable
+from io import TextIOWrapper
+from pathlib import Path
 from typing import TextIO
 
 from fsm.cli.refusal import one_line
 from fsm.observers import Transition
 
-__all__ = ["Reporter", "silence"]
+__all__ = ["Reporter", "make_usable", "silence"]
 
 
 class Reporter:
@@ -45,6 +48,16 @@ class Reporter:
         except OSError:
             # Nobody listens any more, or a log is full. The work is worth more than its report, so it goes on.
             silence(self._stream)
+
+
+def make_usable() -> None:
+    """Give a command that was started without its standard streams empty ones, and let no character stop an answer."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 # it stays to the end
+        elif mode == "w" and isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def silence(stream: TextIO) -> None:

@@ -2,23 +2,22 @@
 
 import sys
 import time
-from collections.abc import Callable
 from typing import Annotated, Final
 
 import typer
 
 from fsm.cli.borrowing import borrowed_lease
-from fsm.cli.decisions import Case, Decide, came_to_an_end, run_again, set_aside, was_stopped
+from fsm.cli.decisions import Case, Decide, came_to_an_end, run_again, set_aside, twice_if_unknown, was_stopped
 from fsm.cli.opening import opened
 from fsm.cli.options import AsJson, Events, Location, Room, Task, named, require_existing, seconds
 from fsm.cli.output import say, say_json, standing
 from fsm.cli.reading import find_task, stored_task
 from fsm.cli.reporting import Reporter
 from fsm.cli.terms import Tempo
-from fsm.driver import TaskView, new_process_generation, recover_room
+from fsm.driver import TaskIdentity, TaskView, new_process_generation, recover_room
 from fsm.lifecycles.driver_task import FAILED, SETTLED
 from fsm.observers import observe
-from storage import Database, OutcomeUnknownError
+from storage import Database
 
 __all__ = ["resolve"]
 
@@ -68,10 +67,13 @@ def resolve(
     ]
     _check_choice(len(chosen), result_fits=result is None or settled or failed)
     require_existing(location)
+    with opened(location, read_only=True) as db:
+        # Looked for first without writing: a database that is not a gateway's must not be given its tables.
+        identity = find_task(db, room, task)["identity"]
     with opened(location) as db:
         if events:
             observe(db, Reporter(sys.stdout, time.time, as_json=True).transition)
-        after = _resolved(db, room, task, chosen[0], wait)
+        after = _resolved(db, identity, chosen[0], wait)
     if as_json:
         say_json(after)
     elif not events:
@@ -85,20 +87,11 @@ def _check_choice(choices: int, *, result_fits: bool) -> None:
         raise typer.BadParameter("--result goes with --settled or --failed")
 
 
-def _resolved(db: Database, room: str, task: str, decide: Decide, wait: float) -> TaskView:
+def _resolved(db: Database, identity: TaskIdentity, decide: Decide, wait: float) -> TaskView:
     """Decide under a lease of its own, and return what is stored afterwards."""
-    identity = find_task(db, room, task)["identity"]
     tempo = Tempo(time.time, time.monotonic, time.sleep)
-    with borrowed_lease(db, room, new_process_generation(), wait=wait, tempo=tempo) as lease:
+    with borrowed_lease(db, identity.room_id, new_process_generation(), wait=wait, tempo=tempo) as lease:
         recover_room(db, lease)
         case = Case(db, lease, stored_task(db, identity), db.new_id())
-        _twice_if_unknown(lambda: decide(case))
+        twice_if_unknown(lambda: decide(case))
     return stored_task(db, identity)
-
-
-def _twice_if_unknown(call: Callable[[], TaskView]) -> TaskView:
-    """Make a call again whose answer was lost: every resolution replays."""
-    try:
-        return call()
-    except OutcomeUnknownError:
-        return call()

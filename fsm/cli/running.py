@@ -37,7 +37,11 @@ class Run:
         self._name = f"task {attempt.identity.task_id}"
 
     def carry_out(self, prompt: str) -> None:
-        """Run the command and settle the task. Raises CommandRefusedError where the driver must not go on."""
+        """Run the command and settle the task. Raises CommandRefusedError where the driver must not go on.
+
+        The lease is looked at again right before the command begins: what a lost one started is for its successor.
+        """
+        self._term.renew_when_due()
         try:
             child = Child(self._job.command, prompt, self._environment())
         except (OSError, ValueError) as error:

@@ -11,15 +11,17 @@ _AT_ONCE: Final = 3
 
 
 class StopRequests:
-    """Counts SIGTERM and SIGINT: the first asks, the second insists, the third waits for nothing."""
+    """Counts what asks a process to end: the first signal asks, the second insists, the third waits for nothing."""
 
     def __init__(self) -> None:
         self._count = 0
 
     def listen(self) -> None:
-        """Count the signals from now on, instead of dying of them."""
-        for number in (signal.SIGTERM, signal.SIGINT):
+        """Count the signals from now on, instead of dying of them and leaving a command behind."""
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
             signal.signal(number, self.count)
+        # Whoever started this process may have had its children reaped unseen; ours must be waited for.
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
     def count(self, _number: int = 0, _frame: FrameType | None = None) -> None:
         """Note one more request."""

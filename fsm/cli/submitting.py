@@ -1,6 +1,7 @@
 """`fsm submit`: prompts become the queued tasks of a room."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +12,8 @@ from fsm.cli.options import AsJson, Location, OptionalGateway, Room, named
 from fsm.cli.output import say, say_json
 from fsm.cli.refusal import CommandRefusedError
 from fsm.driver import TaskIdentity, TaskView, admit_task, list_tasks
-from fsm.errors import RoomNotFoundError
+from fsm.driver.parse import parse_payload
+from fsm.errors import DriverValidationError, RoomNotFoundError
 from fsm.rooms import RoomView, create_room, local_authority_gateway_id, room_state
 from storage import Database
 
@@ -45,15 +47,26 @@ def submit(
     wanted = [*(prompts or ()), *(prompts_in(_read(file)) if file is not None else ())]
     if not wanted or not all(prompt.strip() for prompt in wanted):
         raise typer.BadParameter("give at least one prompt, none of them blank", param_hint="PROMPT")
+    for number, prompt in enumerate(wanted, start=1):
+        _require_admissible(number, prompt, profile)
     with opened(location) as db:
         ensure_room(db, room, gateway)
         for task in admit_prompts(db, room, wanted, prefix=task_prefix, profile=profile):
             say_json(task) if as_json else say(task["identity"].task_id)
+            sys.stdout.flush()
+
+
+def _require_admissible(number: int, prompt: str, profile: str) -> None:
+    """Refuse a prompt before any is admitted: half a file must not be submitted and then submitted again."""
+    try:
+        parse_payload({"target_profile": profile, "prompt": prompt, "source_event_seq": 1})
+    except DriverValidationError as error:
+        raise CommandRefusedError(f"prompt {number}: {error}; nothing was admitted") from error
 
 
 def prompts_in(text: str) -> list[str]:
     """Return the prompts of a text: one a line, blank lines skipped."""
-    return [line.strip() for line in text.splitlines() if line.strip()]
+    return [line.strip() for line in text.split("\n") if line.strip()]
 
 
 def _read(file: str) -> str:
@@ -78,17 +91,12 @@ def ensure_room(db: Database, room_id: str, gateway_id: str | None) -> RoomView:
     return room
 
 
-def admit_prompts(db: Database, room_id: str, prompts: list[str], *, prefix: str, profile: str) -> list[TaskView]:
-    """Admit a task for each prompt behind everything that the room already has; their order is that of the prompts."""
+def admit_prompts(db: Database, room_id: str, prompts: list[str], *, prefix: str, profile: str) -> Iterator[TaskView]:
+    """Admit a task for each prompt behind everything that the room already has, and yield each as it is admitted."""
     first = _highest_sequence(db, room_id) + 1
-    return [
-        admit_task(
-            db,
-            _new_identity(room_id, prefix, db.new_id()),
-            payload={"target_profile": profile, "prompt": prompt, "source_event_seq": sequence},
-        )
-        for sequence, prompt in enumerate(prompts, start=first)
-    ]
+    for sequence, prompt in enumerate(prompts, start=first):
+        payload = {"target_profile": profile, "prompt": prompt, "source_event_seq": sequence}
+        yield admit_task(db, _new_identity(room_id, prefix, db.new_id()), payload=payload)
 
 
 def _new_identity(room_id: str, prefix: str, unique: str) -> TaskIdentity:

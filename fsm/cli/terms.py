@@ -10,7 +10,7 @@ from fsm.driver import DriverLease, renew_lease
 from fsm.errors import LifecycleError
 from storage import Database, StorageError
 
-__all__ = ["LeaseLostError", "Tempo", "Term"]
+__all__ = ["MARGIN_OF_TTL", "LeaseLostError", "Tempo", "Term"]
 
 _Answer = TypeVar("_Answer")
 

@@ -23,7 +23,19 @@ __all__ = ["demo"]
 
 GATEWAY: Final = "gateway:demo"
 
-Db = Annotated[str | None, typer.Option("--db", metavar="PATH", help="Play in this database, in a room of its own.")]
+
+def _path(value: str | None) -> str | None:
+    if value is None:
+        return None
+    if not value.strip() or value == ":memory:" or "://" in value:
+        raise typer.BadParameter("give the path of a database file")
+    return str(Path(value).absolute())
+
+
+Db = Annotated[
+    str | None,
+    typer.Option("--db", metavar="PATH", callback=_path, help="Play in this database, in a room of its own."),
+]
 
 
 def demo(db: Db = None) -> None:

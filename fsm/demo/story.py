@@ -43,7 +43,7 @@ class Story:
 
     def run(self, prompts: list[str]) -> None:
         """Play all acts. Raises CommandRefusedError where one does not go as it must."""
-        tasks = admit_prompts(self._db, self._room_id, prompts, prefix="task", profile="default")
+        tasks = list(admit_prompts(self._db, self._room_id, prompts, prefix="task", profile="default"))
         self.identities = [task["identity"] for task in tasks]
         self._tell(f"{len(tasks)} prompts are queued in room {self._room_id}")
         with ExitStack() as processes:

@@ -11,6 +11,7 @@ from fsm.lifecycle.terms import label, predicate
 from fsm.machine.plan import Plan
 from fsm.machine.record import NO_ROW, Record
 from fsm.machine.steps import DECLINED, REPLAYED, Ran
+from storage import StorageError
 
 __all__ = ["Finding", "explain"]
 
@@ -37,6 +38,7 @@ def explain(plan: Plan, record: Record) -> Iterator[Finding]:
         yield finding
         if finding.verdict not in {"holds", "not judged"}:
             return
+    yield from map(_skipped, plan.unjudged)
     yield _edge(plan, record)
 
 
@@ -50,11 +52,14 @@ def _skipped(step: Do) -> Finding:
 
 
 def _tried(step: Step, run: Ran, record: Record) -> Finding:
+    if isinstance(step, Authority | Look) and not record.tx.table_exists(step.table.name):
+        absent = f"the database has no table {step.table.name}, so that nothing is found there"
+        return Finding(_named(step), "refuses", absent)
     try:
         ended = run(record)
     except KeyError:
         return Finding(_named(step), "not judged", "it depends on what an earlier step would answer")
-    except DefinitionError:
+    except (DefinitionError, StorageError):
         raise
     except Exception as refusal:  # noqa: BLE001 # a declaration may refuse with any class of its own
         return Finding(_named(step), "refuses", str(refusal), type(refusal).__name__)

@@ -29,6 +29,7 @@ class Plan:
         self.source = next((step.refuse for step in trigger.steps if isinstance(step, Source)), self.write.unmatched)
         first, inside, last = _split(trigger)
         self.comparing = first
+        self.unjudged = tuple(step for step in inside if isinstance(step, Do))
         self.first, self.inside, self.last = (tuple(map(self.compiler.compile, part)) for part in (first, inside, last))
         self.tentative = _is_tentative(first, inside, self.write)
         self.swept = tuple(Sweep(lifecycle, trigger, edge) for edge in trigger.edges if trigger.kind == "sweep")

@@ -80,10 +80,12 @@ def room_view(row: Row, *, idempotent: bool = False) -> RoomView:
     """Return the view of a room's row; raises HostedRoomError where its members do not decode."""
     same = ("room_id", "name", "authority_gateway_id", "authority_epoch", "revision", "created_at", "updated_at")
     view: dict[str, Any] = {column: row[column] for column in same}
+    if not isinstance(row["next_seq"], int):
+        raise HostedRoomError("the stored next_seq is no integer; mend the room's row")
     view |= {
         "members": _decoded(row, "members_json"),
         "idempotent": idempotent,
-        "latest_seq": int(row["next_seq"] or 1) - 1,
+        "latest_seq": row["next_seq"] - 1,
     }
     if row["disbanded_at"] is not None:
         view["disbanded_at"] = row["disbanded_at"]
@@ -95,7 +97,8 @@ def listed_room_view(row: Row) -> RoomView:
     try:
         return room_view(row)
     except HostedRoomError as damage:
-        view = room_view({**row, "members_json": "null"})
+        known = row["next_seq"] if isinstance(row["next_seq"], int) else 1
+        view = room_view({**row, "members_json": "null", "next_seq": known})
         view["corrupt"] = str(damage)
         return view
 

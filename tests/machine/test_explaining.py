@@ -32,6 +32,7 @@ def test_every_step_that_holds_is_named(db: Database) -> None:
         ("Source", "holds"),
         ("Look others", "holds"),
         ("Secret", "holds"),
+        ("Do note_inside", "not judged"),
         ("Write", "holds"),
     ]
     assert findings[-1].said == "riding -> delivered"

@@ -1,0 +1,22 @@
+"""The operator's commands, in the order in which the help lists them."""
+
+from typing import Final
+
+import typer
+
+from fsm.cli.cancelling import cancel
+from fsm.cli.drawing import diagram, export, table
+from fsm.cli.leases import lease
+from fsm.cli.requeueing import defer, requeue
+from fsm.cli.rooms import rooms
+from fsm.cli.showing import task
+from fsm.cli.why import why
+
+__all__ = ["COMMANDS", "TASK"]
+
+COMMANDS: Final = (rooms, lease, why, requeue, defer, cancel, diagram, table, export)
+
+TASK: Final = typer.Typer(help="Look at one task.", no_args_is_help=False)
+"""The commands on one task: `fsm task show`."""
+TASK.callback()(lambda: None)
+TASK.command("show")(task)
