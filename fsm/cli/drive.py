@@ -64,8 +64,10 @@ def drive(
     stop.listen()
     report = Reporter(sys.stdout if events else sys.stderr, time.time, as_json=events)
     warnings: list[str] = []
+    with opened(location, read_only=True) as db:
+        # Looked for first without writing: a database that is not a gateway's must not be given its tables.
+        room_state(db, room_id=room)
     with opened(location, warn=warnings.append) as db:
-        room_state(db, room_id=room)  # A room that is not there is refused before anything else is said.
         for text in warnings:
             report.notice("warning", text)
         observe(db, report.transition)

@@ -7,10 +7,10 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from fsm.cli.facts import printable
+from fsm.cli.facts import printable, say_stored
 from fsm.cli.opening import opened
 from fsm.cli.options import AsJson, Location, Room, require_existing
-from fsm.cli.output import console, say_json, shown_time
+from fsm.cli.output import console, shown_time
 from fsm.driver import TaskView, list_tasks
 from fsm.lifecycles import DRIVER_TASK
 from fsm.rooms import room_state
@@ -51,7 +51,7 @@ def tasks(
         if not found:
             room_state(db, room_id=room, include_disbanded=True)  # An empty answer must not hide a misspelt room.
     if as_json:
-        say_json(found)
+        say_stored(found)
     else:
         console().print(_table(room, found))
 

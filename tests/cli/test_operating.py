@@ -22,7 +22,12 @@ LOCATED = {
     "defer": ("defer", "{}", *OF_A_TASK, "--reason", "later"),
     "cancel": ("cancel", "{}", *OF_A_TASK),
     "diagram": ("diagram", "driver_task", "--db", "{}", "--record", T1),
+    "tasks": ("tasks", "{}", "--room", ROOM),
+    "resolve": ("resolve", "{}", "--room", ROOM, "--task", "t1", "--requeue", "--wait", "0.1"),
 }
+# A driver of a damaged room waits for a person, for as long as that takes.
+OPENING = {**LOCATED, "drive": ("drive", "{}", "--room", ROOM, "--drain", "--ttl", "1", "--", "cat")}
+every_opening_command = pytest.mark.parametrize("asked", OPENING.values(), ids=OPENING)
 every_command = pytest.mark.parametrize("asked", LOCATED.values(), ids=LOCATED)
 
 
@@ -37,14 +42,14 @@ def at(location: object, asked: tuple[str, ...]) -> list[str]:
     return [str(location) if each == "{}" else each for each in asked]
 
 
-@every_command
+@every_opening_command
 def test_a_file_that_is_not_there_is_refused_and_not_made(ask: Asked, tmp_path: Path, asked: tuple[str, ...]) -> None:
     """Exit 1, one line, and the directory is as empty as before."""
     assert ask(*at(tmp_path / "none.db", asked)).is_refusal()
     assert list(tmp_path.iterdir()) == []
 
 
-@every_command
+@every_opening_command
 @pytest.mark.parametrize("kind", ["text", "empty", "foreign", "other shape"])
 def test_a_file_that_is_no_database_of_ours_is_refused(
     ask: Asked, tmp_path: Path, asked: tuple[str, ...], kind: str
@@ -139,8 +144,7 @@ def test_a_mistake_in_the_call_is_one_line_and_exit_code_2(
 def test_the_script_that_is_installed_is_this_command(tmp_path: Path) -> None:
     """`fsm` itself, as a shell finds it: success, refusal and mistake."""
     script = Path(sys.executable).parent / "fsm"
-    if not script.exists():
-        pytest.skip("the package is not installed as scripts here")
+    assert script.exists(), "make test installs the package, and with it the command"
     done = [
         subprocess.run([script, *arguments], capture_output=True, text=True, timeout=PATIENCE, check=False)
         for arguments in (("export", "driver_lease"), ("rooms", str(tmp_path / "none.db")), ("diagram", "nonsense"))
