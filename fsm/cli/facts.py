@@ -2,12 +2,12 @@
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from fsm.cli.output import say, shown_time
 from fsm.jsonable import to_json
 
-__all__ = ["Facts", "fact_lines", "printable", "say_facts", "say_stored", "shown_instant"]
+__all__ = ["Facts", "fact_lines", "printable", "say_facts", "say_one_by_one", "say_stored", "shown_instant"]
 
 Facts = Iterable[tuple[str, object]]
 """Labels with what is stored; None stands for what is not there."""
@@ -40,6 +40,14 @@ def fact_lines(facts: Facts) -> Iterator[str]:
         else:
             yield label
             yield from (f"{_INDENT}{line}".rstrip() for line in lines)
+
+
+def say_one_by_one(labels: Sequence[str], records: Iterable[Sequence[object]]) -> None:
+    """Write records below each other, for a terminal too narrow for a table of them."""
+    for position, cells in enumerate(records):
+        if position:
+            say("")
+        say_facts(zip(labels, cells, strict=True))
 
 
 def say_facts(facts: Facts) -> None:

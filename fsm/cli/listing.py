@@ -7,10 +7,10 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from fsm.cli.facts import printable, say_stored
+from fsm.cli.facts import printable, say_one_by_one, say_stored
 from fsm.cli.opening import opened
 from fsm.cli.options import AsJson, Location, Room, require_existing
-from fsm.cli.output import console, shown_time
+from fsm.cli.output import NARROW_COLUMNS, console, shown_time
 from fsm.driver import TaskView, list_tasks
 from fsm.lifecycles import DRIVER_TASK
 from fsm.rooms import room_state
@@ -18,7 +18,7 @@ from fsm.rooms import room_state
 __all__ = ["tasks"]
 
 COLUMNS = ("task", "state", "generations", "created", "started", "ended", "mark")
-NARROW = frozenset({"state", "generations"})
+NEVER_FOLDED = frozenset({"state", "generations"})
 
 
 def _state(value: str | None) -> str | None:
@@ -52,14 +52,16 @@ def tasks(
             room_state(db, room_id=room, include_disbanded=True)  # An empty answer must not hide a misspelt room.
     if as_json:
         say_stored(found)
+    elif (terminal := console()).width < NARROW_COLUMNS:
+        say_one_by_one(COLUMNS, map(_cells, found))
     else:
-        console().print(_table(room, found))
+        terminal.print(_table(room, found))
 
 
 def _table(room: str, found: list[TaskView]) -> Table:
     table = Table(title=Text(f"room {room}: {len(found)} tasks"), box=SIMPLE_HEAD)
     for column in COLUMNS:
-        table.add_column(column, overflow="fold", no_wrap=column in NARROW)
+        table.add_column(column, overflow="fold", no_wrap=column in NEVER_FOLDED)
     for task in found:
         table.add_row(*(Text(printable(cell)) for cell in _cells(task)))
     return table

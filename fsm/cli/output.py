@@ -10,8 +10,10 @@ from rich.console import Console
 from fsm.driver import TaskView
 from fsm.jsonable import to_json
 
-__all__ = ["console", "say", "say_json", "shown_time", "standing"]
+__all__ = ["NARROW_COLUMNS", "console", "say", "say_json", "shown_time", "standing"]
 
+NARROW_COLUMNS: Final = 80
+"""On a terminal narrower than this a table loses cells, and records are written one below the other."""
 _WIDE: Final = 200
 """A pipe has no width; a table in it must not lose columns."""
 

@@ -8,10 +8,10 @@ from rich.table import Table
 from rich.text import Text
 
 from fsm.cli.damage import damage_refused
-from fsm.cli.facts import printable, say_facts, say_stored, shown_instant
+from fsm.cli.facts import printable, say_one_by_one, say_stored, shown_instant
 from fsm.cli.opening import opened
 from fsm.cli.options import AsJson, Location, require_existing
-from fsm.cli.output import console, say
+from fsm.cli.output import NARROW_COLUMNS, console
 from fsm.lifecycles.limits import MAX_ROOM_LIST_LIMIT
 from fsm.rooms import RoomView, list_rooms
 from storage import Database
@@ -19,8 +19,6 @@ from storage import Database
 __all__ = ["rooms"]
 
 COLUMNS: Final = ("room", "name", "authority", "epoch", "revision", "log", "changed", "closed", "mark")
-NARROW: Final = 80
-"""A terminal of fewer columns is given a paragraph for each room: a table would squeeze its cells to nothing."""
 NUMBERS: Final = frozenset({"epoch", "revision", "log"})
 
 All = Annotated[bool, typer.Option("--all", help="Closed rooms too, while their history is kept.")]
@@ -36,8 +34,8 @@ def rooms(location: Location, *, everything: All = False, as_json: AsJson = Fals
         found = _all_pages(db, closed_too=everything)
     if as_json:
         say_stored(found)
-    elif (terminal := console()).width < NARROW:
-        _say_one_by_one(found)
+    elif (terminal := console()).width < NARROW_COLUMNS:
+        say_one_by_one(COLUMNS, map(_cells, found))
     else:
         terminal.print(_table(found))
 
@@ -51,13 +49,6 @@ def _all_pages(db: Database, *, closed_too: bool) -> list[RoomView]:
             found.setdefault(room["room_id"], room)
         offset += len(page)
     return list(found.values())
-
-
-def _say_one_by_one(found: list[RoomView]) -> None:
-    for position, room in enumerate(found):
-        if position:
-            say("")
-        say_facts(zip(COLUMNS, _cells(room), strict=True))
 
 
 def _table(found: list[RoomView]) -> Table:

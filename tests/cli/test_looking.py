@@ -196,3 +196,17 @@ def test_a_narrow_terminal_gets_a_paragraph_for_each_room_and_a_wide_one_a_table
     assert (code, "\x1b[3" in told) == (0, False)
     assert all(each in told for each in (ROOM, "second", GATEWAY, "Second"))
     assert (f"authority       {GATEWAY}" in lines) != tabular
+
+
+@pytest.mark.parametrize(("columns", "tabular"), [("20", False), ("79", False), ("120", True)])
+def test_a_narrow_terminal_gets_a_paragraph_for_each_task_and_a_wide_one_a_table(
+    room: Room, columns: str, tabular: bool
+) -> None:
+    """Every task is named whole with its state, whatever the width."""
+    identities = room.admit("one", "two")
+    code, told = at_a_terminal("tasks", room.location, "--room", ROOM, COLUMNS=columns, NO_COLOR="1", TERM="xterm")
+    lines = [line.rstrip() for line in told.splitlines()]
+    assert code == 0
+    assert all(identity.task_id in told for identity in identities)
+    assert told.count("queued") == len(identities)
+    assert ("task            t1" in lines) != tabular
