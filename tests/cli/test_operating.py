@@ -27,6 +27,13 @@ LOCATED = {
 }
 # A driver of a damaged room waits for a person, for as long as that takes.
 OPENING = {**LOCATED, "drive": ("drive", "{}", "--room", ROOM, "--drain", "--ttl", "1", "--", "cat")}
+# These make what is missing, and may stand beside another program's tables.
+MAKING = {
+    "submit": ("submit", "{}", "--room", ROOM, "work"),
+    "run": ("run", str(Path(__file__).parents[1] / "scenarios" / "takeover.jsonl"), "{}"),
+    "demo": ("demo", "--db", "{}"),
+}
+every_making_command = pytest.mark.parametrize("asked", MAKING.values(), ids=MAKING)
 every_opening_command = pytest.mark.parametrize("asked", OPENING.values(), ids=OPENING)
 every_command = pytest.mark.parametrize("asked", LOCATED.values(), ids=LOCATED)
 
@@ -58,7 +65,27 @@ def test_a_file_that_is_no_database_of_ours_is_refused(
 
     The file stays as it was, byte by byte, also where the command would have written.
     """
-    file = tmp_path / "file"
+    file = foreign_file(tmp_path, kind)
+    before = files_of(tmp_path)
+    assert ask(*at(file, asked)).is_refusal()
+    assert files_of(tmp_path) == before
+
+
+@every_making_command
+@pytest.mark.parametrize("kind", ["text", "other shape"])
+def test_nothing_is_made_of_a_file_that_cannot_become_ours(
+    ask: Asked, tmp_path: Path, asked: tuple[str, ...], kind: str
+) -> None:
+    """Where the tables of ours would have to stand, something else does: exit 1, one line, and the file untouched."""
+    file = foreign_file(tmp_path, kind)
+    before = files_of(tmp_path)
+    assert ask(*at(file, asked)).is_refusal()
+    assert files_of(tmp_path) == before
+
+
+def foreign_file(directory: Path, kind: str) -> Path:
+    """Write a file of the kind: text, empty, another program's database, or tables of another shape."""
+    file = directory / "file"
     if kind == "text":
         file.write_text("these are notes, and no database at all\n" * 100, encoding="utf-8")
     elif kind == "empty":
@@ -68,9 +95,7 @@ def test_a_file_that_is_no_database_of_ours_is_refused(
         with sqlite3.connect(file) as raw:
             raw.execute(f"CREATE TABLE {name} (title TEXT)")
         raw.close()
-    before = files_of(tmp_path)
-    assert ask(*at(file, asked)).is_refusal()
-    assert files_of(tmp_path) == before
+    return file
 
 
 DAMAGE = (
@@ -101,6 +126,22 @@ def test_whatever_is_stored_no_command_ends_in_a_traceback(room: Room, ask: Aske
             assert told.code in {0, 1}, (damage, told)
             assert told.err == "" or is_one_line(told.err), (damage, told)
             assert "\x1b" not in told.out
+
+
+@pytest.mark.parametrize("asked", [MAKING["submit"], MAKING["run"]], ids=["submit", "run"])
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_work_added_to_a_damaged_database_ends_in_no_traceback(
+    room: Room, ask: Asked, asked: tuple[str, ...], damage: str
+) -> None:
+    """What does not touch the damaged row goes on; what does is refused, or told as the step's outcome."""
+    room.lose(*room.admit("work"))
+    room.db.close()
+    spoil(room, damage)
+    told = ask(*at(room.location, asked))
+    assert told.code in {0, 1}
+    assert "Traceback" not in told.out + told.err
+    assert told.err == "" or is_one_line(told.err)
+    assert "\x1b" not in told.out
 
 
 @pytest.mark.parametrize(
