@@ -4,15 +4,26 @@ import html
 import re
 
 import pytest
+from attrs import astuple, evolve
+from hypothesis import given as drawn
 
 from diagrams import describe, reference
 from diagrams.render.escape import markdown_code, markdown_text
 from fsm.lifecycle import Lifecycle
 from fsm.lifecycle.steps import Refusal
 from fsm.lifecycles import LIFECYCLES
-from tests.diagrams.toys import HOSTILE, TOY, UNSHOWABLE, grown, hostile
+from tests.diagrams.declared import declared_ways
+from tests.diagrams.reading import Way
+from tests.diagrams.toys import HOSTILE, TOY, UNSHOWABLE, grown, hostile, lifecycles
 
 _OWN_TAGS = {"<br>", "<code>", "</code>"}
+_INITIAL = " (initial) "
+_KIND_WORDS = {
+    "it is fired for one record.": "fire",
+    "a sweep; it moves every record that it selects.": "sweep",
+    "the clock alone moves the record; nothing is written.": "time",
+    "it is fired for one record, and may bring in one that began elsewhere.": "import",
+}
 
 
 def _refusals(lifecycle: Lifecycle) -> set[str]:
@@ -45,6 +56,42 @@ def test_a_page_names_every_state_trigger_and_refusal(lifecycle: Lifecycle) -> N
             assert re.search(rf"^\| [`*]{edge.source.name}[`*] \| [`*]{edge.dest.name}[`*] \|", section, re.MULTILINE)
     for refusal in _refusals(lifecycle):
         assert f"raises `{refusal}`" in page
+
+
+def _told(cell: str) -> str:
+    """Return the text that a viewer shows for a cell which holds one text."""
+    return html.unescape(cell.strip().removeprefix("<code>").removesuffix("</code>").strip("`*"))
+
+
+def _rows(section: str, head: str) -> list[list[str]]:
+    """Return the rows below the head of a table, cell by cell."""
+    lines = section[section.index(f"| {head} |") :].partition("\n\n")[0].split("\n")
+    return [_cells(line) for line in lines[2:] if line]
+
+
+def _read_ways(page: str) -> list[Way]:
+    ways = []
+    for section in page.partition("## Triggers\n\n")[2].split("### ")[1:]:
+        (kind,) = re.findall(r"^- Kind: (.*)$", section, re.MULTILINE)
+        trigger = html.unescape(section.partition("\n")[0])
+        ways += [
+            Way(_told(source), _told(dest), trigger, _KIND_WORDS[kind], _told(guard), "", "", undeclared=False)
+            for source, dest, guard, _ in _rows(section, "from | to | guard | writes")
+        ]
+    return ways
+
+
+@drawn(lifecycles())
+def test_any_declaration_is_read_back_from_its_page(lifecycle: Lifecycle) -> None:
+    """The states, edges, kinds and guards that the tables say are those of the declaration, in their order"""
+    page = reference(describe(lifecycle))
+    states = [
+        (_told(name.removesuffix(_INITIAL)), name.endswith(_INITIAL), final == " yes ")
+        for name, *_, final in _rows(page, "state | meaning | a record is in it when | it then holds | final")
+    ]
+    assert states == [(each.name, each in lifecycle.initial, each in lifecycle.final) for each in lifecycle.states]
+    told, declared = _read_ways(page), [evolve(way, fence="") for way in declared_ways(lifecycle)]
+    assert list(map(astuple, told)) == list(map(astuple, declared))
 
 
 def test_a_page_shows_steps_with_what_they_end_the_call_with() -> None:
