@@ -1,6 +1,7 @@
 """A reader of the Mermaid text that the renderer writes; it refuses every line that has no known form."""
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from attrs import define, field
@@ -61,7 +62,7 @@ def read(text: str) -> Read:
     result, group = Read(), None
     assert text.endswith("\n")
     for line in text.removesuffix("\n").split("\n"):
-        kind, found = _form(line.strip(" "))
+        kind, found = form_of(_FORMS, line.strip(" "))
         if kind == "state" and found["opens"]:
             group = shown(found["label"])
         elif kind == "state":
@@ -78,8 +79,9 @@ def read(text: str) -> Read:
     return result
 
 
-def _form(line: str) -> tuple[str, re.Match[str]]:
-    for kind, form in _FORMS.items():
+def form_of(forms: Mapping[str, re.Pattern[str]], line: str) -> tuple[str, re.Match[str]]:
+    """Return which of a renderer's forms the whole line has; raises AssertionError where it has none."""
+    for kind, form in forms.items():
         if found := form.fullmatch(line):
             return kind, found
     raise AssertionError(f"no form has the line {line!r}")

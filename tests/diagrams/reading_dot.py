@@ -4,6 +4,7 @@ import re
 from typing import Final
 
 from diagrams import BEGINNING, END
+from tests.diagrams.reading import form_of
 from tests.diagrams.reading_labels import Drawn, place, ways
 
 _TEXT: Final = r'"(?:[^"\\\n]|\\["\\nl])*"'
@@ -43,7 +44,7 @@ def read_dot(text: str) -> Drawn:
     labels: dict[str, list[str]] = {}
     opened = False
     for line in text.removesuffix("\n").split("\n"):
-        kind, found = _form(line.strip(" "))
+        kind, found = form_of(_FORMS, line.strip(" "))
         looks = looks_of(found["looks"]) if kind in {"node", "edge", "graph"} else {}
         if kind == "opens":
             opened = True
@@ -59,13 +60,6 @@ def read_dot(text: str) -> Drawn:
             halves.append((found["tail"], found["head"], looks))
     _read_ways(result, labels, halves)
     return result
-
-
-def _form(line: str) -> tuple[str, re.Match[str]]:
-    for kind, form in _FORMS.items():
-        if found := form.fullmatch(line):
-            return kind, found
-    raise AssertionError(f"no form has the line {line!r}")
 
 
 def _read_place(result: Drawn, alias: str, looks: dict[str, str], group: str | None) -> None:

@@ -4,6 +4,7 @@ import re
 from typing import Final
 
 from diagrams import BEGINNING, END
+from tests.diagrams.reading import form_of
 from tests.diagrams.reading_labels import Drawn, place, ways
 
 _LABEL: Final = r"(?:[A-Za-z0-9 =,()_.]|<U\+[0-9A-F]{4,6}>|\\n(?:[\[{])?|[\]}](?=\\n|$))*"
@@ -33,7 +34,7 @@ def read_plantuml(text: str) -> Drawn:
     assert text.count("@") == 2
     result, group = Drawn(), None
     for line in text.removesuffix("\n").split("\n"):
-        kind, found = _form(line.strip(" "))
+        kind, found = form_of(_FORMS, line.strip(" "))
         if kind == "group":
             group = lines_of(found["label"])[0]
         elif kind == "closes":
@@ -48,13 +49,6 @@ def read_plantuml(text: str) -> Drawn:
         elif kind == "edge":
             _read_edge(result, found)
     return result
-
-
-def _form(line: str) -> tuple[str, re.Match[str]]:
-    for kind, form in _FORMS.items():
-        if found := form.fullmatch(line):
-            return kind, found
-    raise AssertionError(f"no form has the line {line!r}")
 
 
 def _read_edge(result: Drawn, found: re.Match[str]) -> None:
