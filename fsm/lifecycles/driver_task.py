@@ -130,6 +130,7 @@ READABLE: Final = Do(
     "read_payload", "the stored payload decodes and is the one that was admitted; else TaskConflictError"
 )
 SAME_SETTLEMENT: Final = Replay(SETTLEMENT, conflict=Not(Term("settlement_id", "is null")), refuse=OTHER_SETTLEMENT)
+QUEUED_AGAIN: Final = Replay((*QUEUED.terms, *GENERATIONS, *NEVER_RUN))
 SAME_CANCEL: Final = Replay((*CANCELLED.terms, *given("cancel_id")))
 NOTHING_UNRESOLVED: Final = Look(
     "unresolved",
@@ -237,7 +238,7 @@ REQUEUE_NOT_ADMITTED: Final = Trigger(
     ROOM,
     LEASE,
     LOAD,
-    Replay((*QUEUED.terms, *GENERATIONS, *NEVER_RUN)),
+    QUEUED_AGAIN,
     Fence((*GENERATIONS, *RUN), STALE),
     Source(STALE),
     READABLE,
@@ -279,7 +280,7 @@ REQUEUE: Final = Trigger(
     ROOM,
     LEASE,
     LOAD,
-    Replay((*QUEUED.terms, *GENERATIONS, *NEVER_RUN)),
+    QUEUED_AGAIN,
     *STEPS_OF_A_RECOVERY,
     edges=edges(INDETERMINATE, QUEUED, writes={**FORGETS_RUN, "indeterminate_at": None}),
 )
@@ -299,7 +300,7 @@ REQUEUE_DEFERRED: Final = Trigger(
     ROOM,
     LEASE,
     LOAD,
-    Replay((*QUEUED.terms, *GENERATIONS, *NEVER_RUN)),
+    QUEUED_AGAIN,
     *STEPS_OF_A_RECOVERY,
     edges=edges(
         DEFERRED,

@@ -94,6 +94,21 @@ def test_a_finish_is_fenced_by_the_run_and_not_by_the_state(world: World) -> Non
     assert driver.settle_task(world.db, newer, **SETTLEMENT)["status"] == "failed"
 
 
+@pytest.mark.parametrize("call", ["settle", "requeue"])
+def test_a_finish_is_fenced_by_the_lease_that_began_the_run(world: World, call: str) -> None:
+    """Who takes a room over may know the generations of the run that it found, and still cannot end it as its own."""
+    world.start()
+    found = TaskAttempt(identity(), world.take_over(), 1, 0)
+    calls = {
+        "settle": lambda: driver.settle_task(world.db, found, **SETTLEMENT),
+        "requeue": lambda: driver.requeue_not_admitted_task(world.db, found),
+    }
+    before = world.row()
+    with pytest.raises(StaleTaskError):
+        calls[call]()
+    assert world.row() == before
+
+
 def test_an_expired_lease_settles_nothing(world: World) -> None:
     """A driver whose lease has expired cannot settle, even where nobody has taken over."""
     attempt = world.start()
