@@ -1,5 +1,7 @@
 """Tasks on their way: what the matrix of states cannot show."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -107,6 +109,45 @@ def test_a_finish_is_fenced_by_the_lease_that_began_the_run(world: World, call: 
     with pytest.raises(StaleTaskError):
         calls[call]()
     assert world.row() == before
+
+
+@pytest.mark.parametrize(
+    ("column", "other"), [("run_gateway_id", "other"), ("run_process_generation", "other"), ("run_lease_generation", 9)]
+)
+@pytest.mark.parametrize(
+    "call", [driver.requeue_not_admitted_task, partial(driver.settle_task, **SETTLEMENT)], ids=["requeue", "settle"]
+)
+def test_each_part_of_a_run_fences_its_end(
+    world: World, call: Callable[[Any, TaskAttempt], object], column: str, other: object
+) -> None:
+    """A run that differs from the attempt's in one of gateway, process and lease is another run."""
+    attempt = world.start()
+    world.execute(f"UPDATE hosted_room_driver_tasks SET {column} = :other", other=other)
+    before = world.row()
+    with pytest.raises(StaleTaskError):
+        call(world.db, attempt)
+    assert world.row() == before
+
+
+@pytest.mark.parametrize(
+    ("column", "other"),
+    [("gateway_id", "other"), ("authority_epoch", 9), ("process_generation", "other"), ("lease_generation", 9)],
+)
+def test_each_part_of_a_lease_fences_what_is_done_under_it(world: World, column: str, other: object) -> None:
+    """A stored lease that differs from the caller's in one part is another's: no renewal, release, end or start."""
+    attempt = world.start()
+    world.execute(f"UPDATE hosted_room_driver_leases SET {column} = :other", other=other)
+    before = world.everything()
+    calls: tuple[Callable[[], object], ...] = (
+        lambda: driver.renew_lease(world.db, world.lease, ttl_seconds=60),
+        lambda: driver.release_lease(world.db, world.lease),
+        lambda: driver.settle_task(world.db, attempt, **SETTLEMENT),
+        lambda: driver.recover_room(world.db, world.lease),
+    )
+    for call in calls:
+        with pytest.raises(StaleLeaseError):
+            call()
+    assert world.everything() == before
 
 
 def test_an_expired_lease_settles_nothing(world: World) -> None:
