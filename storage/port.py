@@ -4,7 +4,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from typing import TypeAlias, TypeVar
+from typing import ClassVar, TypeAlias, TypeVar
 
 from storage.schema import Schema
 
@@ -22,6 +22,8 @@ class Transaction(ABC):
     """One open transaction. It is over when the block or body that received it ends."""
 
     database: "Database"
+    locks_rows: ClassVar[bool] = False
+    """Whether write transactions run side by side: what one has read then holds still only where it has locked it."""
 
     @abstractmethod
     def execute(self, sql: str, parameters: Parameters = NO_PARAMETERS) -> list[Row]:
@@ -40,6 +42,24 @@ class Transaction(ABC):
             ConstraintError: the statement breaks a constraint.
             DatabaseUnavailableError: the database stayed locked, or its disk failed.
         """
+
+    def lock(self, sql: str, parameters: Parameters = NO_PARAMETERS, *, shared: bool = False) -> list[Row]:
+        """Run a query on one table and hold the rows that it finds as they are until the transaction ends.
+
+        Waits for whoever has written or locked them, and answers what they hold after that. Nobody else can then write
+        them or lock them; of those who lock them `shared`, there may be many. Where a write transaction is the only
+        one there is, this is `execute`. Raises as `execute` does.
+        """
+        del shared
+        return self.execute(sql, parameters)
+
+    def lock_name(self, name: str) -> None:
+        """Wait until no other open transaction holds this name, and hold it until this one ends.
+
+        For what no row stands for yet. Where a write transaction is the only one there is, nothing is to be done.
+        Raises as `execute` does.
+        """
+        del name
 
     @property
     @abstractmethod

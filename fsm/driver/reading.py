@@ -89,6 +89,7 @@ def _cutoff(now: float, retention: float) -> float:
 def _prune(tx: Transaction, now: float, arguments: dict[str, Value]) -> int:
     if not tx.table_exists(PUBLICATIONS.name):
         return 0
+    TASK_MACHINE.lock_root(tx, room_id=arguments["room_id"])
     tasks = tx.execute(_CANDIDATES, {**arguments, "batch": MAX_TASK_PRUNE_BATCH})
     for task in tasks:
         TASK_MACHINE.fire(tx, "prune", now=now, room_id=arguments["room_id"], task_id=task["task_id"])

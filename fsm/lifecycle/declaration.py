@@ -3,7 +3,7 @@
 from attrs import frozen
 
 from fsm.lifecycle.checks import check
-from fsm.lifecycle.structure import NEW, State, Trigger
+from fsm.lifecycle.structure import NEW, Root, State, Trigger
 from fsm.lifecycle.terms import pinned
 from storage import Table
 
@@ -14,7 +14,9 @@ __all__ = ["Lifecycle"]
 class Lifecycle:
     """A lifecycle of the rows of one table, declared once; wrong declarations are refused with `DefinitionError`.
 
-    `joined` names a second table with the same key whose columns the terms of row-less states may use.
+    `joined` names a second table with the same key whose columns the terms of row-less states may use. Where
+    transactions run side by side, a trigger locks its rows table by table in `lock_order`, and the `root` in any case;
+    one whose record has no root is serialised by its own key.
     """
 
     name: str
@@ -23,6 +25,8 @@ class Lifecycle:
     states: tuple[State, ...]
     triggers: tuple[Trigger, ...]
     joined: Table | None = None
+    root: Root | None = None
+    lock_order: tuple[Table, ...] = ()
 
     def __attrs_post_init__(self) -> None:
         check(self)

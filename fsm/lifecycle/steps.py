@@ -75,13 +75,17 @@ class Check:
 
 @frozen(eq=False)
 class Authority:
-    """Another row that must stand as the caller believes: read under the write transaction's lock, and compared."""
+    """Another row that must stand as the caller believes: read under the write transaction's lock, and compared.
+
+    `shared` where many transactions stand on the row at once and it is hardly ever written.
+    """
 
     name: str
     table: Table
     key: Mapping[str, Operand]
     missing: Otherwise
     checks: tuple[Check, ...] = ()
+    shared: bool = False
 
 
 @frozen(eq=False)

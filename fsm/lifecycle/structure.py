@@ -8,7 +8,7 @@ from attrs import field, frozen
 from fsm.errors import DefinitionError
 from fsm.lifecycle.steps import Authority, Do, Fence, Kind, Load, Look, Replay, Secret, Step
 from fsm.lifecycle.terms import Arg, Column, Condition, Conditions, Of, Operand, Term, conjunction, constant, operands
-from storage import Value
+from storage import Table, Value
 
 __all__ = [
     "GONE",
@@ -17,6 +17,7 @@ __all__ = [
     "Greater",
     "Mark",
     "Plus",
+    "Root",
     "State",
     "Trigger",
     "Writes",
@@ -57,6 +58,17 @@ class State:
     final: bool = False
     requires: Conditions = field(default=(), converter=_terms)
     row: bool = True
+
+
+@frozen(eq=False)
+class Root:
+    """The row that every trigger of a lifecycle locks first, so that what its steps count and look at holds still.
+
+    Its key is made of arguments, or of columns of the record itself: `Of("record", ...)`.
+    """
+
+    table: Table
+    key: Mapping[str, Operand]
 
 
 @frozen(eq=False)

@@ -3,10 +3,10 @@
 from typing import Final
 
 from fsm.errors import RoomUnavailableError, StaleLeaseError
-from fsm.lifecycle import NOW, Arg, Authority, Check, Refusal, Term, given
+from fsm.lifecycle import NOW, Arg, Authority, Check, Refusal, Root, Term, given
 from fsm.lifecycles.tables import LEASES, ROOMS
 
-__all__ = ["LEASE", "LEASE_IDENTITY", "LIVE_ROOM", "ROOM", "STALE_LEASE"]
+__all__ = ["LEASE", "LEASE_IDENTITY", "LIVE_ROOM", "ROOM", "STALE_LEASE", "THE_ROOM"]
 
 NO_ROOM: Final = Refusal(RoomUnavailableError, "create the room first")
 ROOM_GONE: Final = Refusal(RoomUnavailableError, "the room is gone for good; work in another")
@@ -23,6 +23,7 @@ IS_OURS: Final = Check(
 LEASE_IDENTITY: Final = given("gateway_id", "authority_epoch", "process_generation", "lease_generation")
 IN_FORCE: Final = (Term("released_at", "is null"), Term("expires_at", ">", NOW))
 
+THE_ROOM: Final = Root(ROOMS, OF_THE_ROOM)
 LIVE_ROOM: Final = Authority("room", ROOMS, OF_THE_ROOM, NO_ROOM, (IS_LIVE,))
 ROOM: Final = Authority("room", ROOMS, OF_THE_ROOM, NO_ROOM, (IS_LIVE, IS_OURS))
 LEASE: Final = Authority(

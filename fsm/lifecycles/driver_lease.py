@@ -28,9 +28,9 @@ from fsm.lifecycle import (
     edges,
     given,
 )
-from fsm.lifecycles.authorities import IN_FORCE, LEASE_IDENTITY, ROOM, STALE_LEASE
+from fsm.lifecycles.authorities import IN_FORCE, LEASE_IDENTITY, ROOM, STALE_LEASE, THE_ROOM
 from fsm.lifecycles.driver_task import RUNNING
-from fsm.lifecycles.tables import LEASES, TASKS
+from fsm.lifecycles.tables import LEASES, LOCK_ORDER, TASKS
 
 __all__ = ["DRIVER_LEASE", "DriverLeaseState"]
 
@@ -130,4 +130,6 @@ DRIVER_LEASE: Final = Lifecycle(
     LEASES,
     states=STATES,
     triggers=(ACQUIRE, RENEW, RELEASE, EXPIRE, PURGE),
+    root=THE_ROOM,
+    lock_order=LOCK_ORDER,
 )

@@ -29,8 +29,8 @@ from fsm.lifecycle import (
     given,
     stored,
 )
-from fsm.lifecycles.authorities import LEASE, LIVE_ROOM, ROOM
-from fsm.lifecycles.tables import PUBLICATIONS, TASK_ORDER, TASKS
+from fsm.lifecycles.authorities import LEASE, LIVE_ROOM, ROOM, THE_ROOM
+from fsm.lifecycles.tables import LOCK_ORDER, PUBLICATIONS, TASK_ORDER, TASKS
 
 __all__ = ["DRIVER_TASK", "DriverTaskState"]
 
@@ -383,4 +383,6 @@ DRIVER_TASK: Final = Lifecycle(
         PRUNE,
         PURGE,
     ),
+    root=THE_ROOM,
+    lock_order=LOCK_ORDER,
 )

@@ -37,7 +37,7 @@ from fsm.lifecycle import (
     given,
 )
 from fsm.lifecycles.limits import MAX_ACTIVE_ROOMS
-from fsm.lifecycles.tables import EVENTS, RETIRED, ROOMS
+from fsm.lifecycles.tables import EVENTS, LOCK_ORDER, RETIRED, ROOMS
 
 __all__ = ["HOSTED_ROOM", "LEGACY_GATEWAY", "HostedRoomState"]
 
@@ -215,4 +215,5 @@ HOSTED_ROOM: Final = Lifecycle(
     states=(ABSENT, LIVE, DISBANDED, RETIRED_ID),
     triggers=(CREATE, ADOPT, CLAIM_AUTHORITY, DISBAND, PRUNE),
     joined=RETIRED,
+    lock_order=LOCK_ORDER,
 )

@@ -4,7 +4,7 @@ from typing import Final
 
 from storage import Column, ForeignKey, Index, Table
 
-__all__ = ["EVENTS", "LEASES", "PUBLICATIONS", "RETIRED", "ROOMS", "TASKS", "TASK_ORDER"]
+__all__ = ["EVENTS", "LEASES", "LOCK_ORDER", "PUBLICATIONS", "RETIRED", "ROOMS", "TASKS", "TASK_ORDER"]
 
 
 def _text(name: str, *, nullable: bool = False) -> Column:
@@ -123,3 +123,6 @@ PUBLICATIONS: Final = Table(
     primary_key=("room_id", "task_id", "kind"),
 )
 """The gateway's own record of what it has published; only read here, and only where it exists."""
+
+LOCK_ORDER: Final = (ROOMS, LEASES, TASKS)
+"""The order in which a transaction locks rows, whatever it compares first: else two could wait for each other."""

@@ -15,6 +15,7 @@ from fsm.lifecycle.terms import Condition, Conditions, conjunction, predicate
 from fsm.machine import statements
 from fsm.machine.engine import Engine
 from fsm.machine.explaining import Finding, explain
+from fsm.machine.locks import Locks
 from fsm.machine.plan import Plan, Sweep
 from fsm.machine.projection import UNDECLARED, Projection
 from fsm.machine.record import NO_ROW, Action, Outcome, Record, Swept
@@ -39,6 +40,7 @@ class Machine:
         self.lifecycle = lifecycle
         self.projection = Projection(lifecycle)
         self._others: dict[str, Machine] = {}
+        self._locks = Locks(lifecycle, None)
         self._selects: dict[tuple[Conditions, tuple[str, ...]], str] = {}
         bound = dict(actions or {})
         _bound_exactly(lifecycle, bound)
@@ -83,17 +85,12 @@ class Machine:
         plan = self._plan(trigger, "fire")
         arguments["now"] = now
         record = self._record(tx, plan, arguments)
-        mark = tx.mark() if plan.tentative else None
         changes = tx.changes
         try:
-            outcome = self._run(plan, record)
+            return self._run(plan, record)
         except BaseException:
             self._fail(plan, record, changes)
             raise
-        if mark is not None:
-            end = tx.undo if outcome.replayed or outcome.declined else tx.keep
-            end(mark)
-        return outcome
 
     def sweep(self, tx: Transaction, trigger: str, /, *, now: float, **arguments: Value) -> Swept:
         """Move every record that satisfies the sweep's terms, one statement per edge; raises what its steps declare.
@@ -105,6 +102,8 @@ class Machine:
         record = self._record(tx, plan, arguments)
         changes = tx.changes
         try:
+            if tx.locks_rows:
+                plan.locks.take(record)
             if _until(plan.first, record) is not None:
                 return Swept(())
             return Swept(tuple(moved for swept in plan.swept for moved in self._swept(plan, record, swept)))
@@ -137,6 +136,11 @@ class Machine:
         record.die()
         if record.tx.changes != changes:
             record.tx.doom(f"{plan.name} failed after something was written")
+
+    def lock_root(self, tx: Transaction, /, **key: Value) -> None:
+        """Hold the root, or a record without one, until the end: for an operation that reads ahead of what it fires."""
+        if tx.locks_rows:
+            self._locks.take(Record(tx, self.lifecycle.name, key, self._others))
 
     def select(
         self,
@@ -180,10 +184,23 @@ class Machine:
         return Record(tx, self.lifecycle.name, values, self._others)
 
     def _run(self, plan: Plan, record: Record) -> Outcome:
+        """Run the trigger; what it wrote before it turned out to replay or to decline is undone."""
+        tx = record.tx
+        if tx.locks_rows:
+            plan.locks.take(record)
+        mark = tx.mark() if plan.tentative else None
         ended = _until(plan.first, record)
         source = str(record.state)
         if ended is not None:
+            if mark is not None:
+                tx.undo(mark)
             return Outcome(source, source, record.row, ended == REPLAYED, ended == DECLINED, record.found)
+        if mark is not None and not plan.may_decline:
+            tx.keep(mark)
+            mark = None
+        return self._move(plan, record, source, mark)
+
+    def _move(self, plan: Plan, record: Record, source: str, mark: object | None) -> Outcome:
         try:
             moved = self._engine.events[plan.trigger.name].trigger(record)
         except MachineError as error:
@@ -197,6 +214,9 @@ class Machine:
             if not moved and plan.write.unmatched is not DECLINE:
                 nowhere = f"nothing leads on from state {source} for this call"
                 raise self._refused(plan, record, "Write", plan.write.unmatched, nowhere)
+        if mark is not None:
+            end = record.tx.keep if moved else record.tx.undo
+            end(mark)
         if not moved:
             return Outcome(source, source, record.row, declined=True, found=record.found)
         return Outcome(source, str(record.state), record.row, found=record.found, previous=record.previous)

@@ -1,12 +1,13 @@
 """A trigger, compiled: what runs before the engine is fired, what the engine is to call, what a sweep executes."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from fsm.lifecycle.declaration import Lifecycle
 from fsm.lifecycle.steps import DECLINE, Do, Load, Source, Step, Write
 from fsm.lifecycle.structure import Edge, State, Trigger, trigger_operands
 from fsm.lifecycle.terms import Arg, Of, operands, predicate
 from fsm.machine import statements
+from fsm.machine.locks import Locks
 from fsm.machine.projection import Projection
 from fsm.machine.record import Action
 from fsm.machine.steps import Compiler
@@ -23,6 +24,7 @@ class Plan:
         self.trigger = trigger
         self.name = f"{lifecycle.name}.{trigger.name}"
         self.compiler = Compiler(projection, trigger, actions, found)
+        self.locks = Locks(lifecycle, trigger)
         self.required, self.never_null = _required(lifecycle, trigger), _never_null(trigger)
         self.sources = frozenset(edge.source.name for edge in trigger.edges)
         self.write = next((step for step in trigger.steps if isinstance(step, Write)), Write())
@@ -30,8 +32,9 @@ class Plan:
         first, inside, last = _split(trigger)
         self.comparing = first
         self.unjudged = tuple(step for step in inside if isinstance(step, Do))
+        self.may_decline = DECLINE in (self.write.stale, self.write.unmatched) and bool(inside)
         self.first, self.inside, self.last = (tuple(map(self.compiler.compile, part)) for part in (first, inside, last))
-        self.tentative = _is_tentative(first, inside, self.write)
+        self.tentative = any(isinstance(step, Do) for step in first) or self.may_decline
         self.swept = tuple(Sweep(lifecycle, trigger, edge) for edge in trigger.edges if trigger.kind == "sweep")
 
 
@@ -52,12 +55,6 @@ def _split(trigger: Trigger) -> tuple[tuple[Step, ...], tuple[Step, ...], tuple[
     ahead = (index + 1 for index, step in enumerate(steps[:at]) if not isinstance(step, Do) or step.name in guarded)
     compared = max(ahead, default=0)
     return steps[:compared], steps[compared:at], steps[at + 1 :]
-
-
-def _is_tentative(first: Iterable[Step], inside: Iterable[Step], write: Write) -> bool:
-    """Say whether a Do may have written before the call ends without a move; that is then undone."""
-    declines = DECLINE in (write.stale, write.unmatched)
-    return any(isinstance(step, Do) for step in first) or (declines and any(True for _ in inside))
 
 
 def _required(lifecycle: Lifecycle, trigger: Trigger) -> frozenset[str]:

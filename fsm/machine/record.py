@@ -38,7 +38,19 @@ class Record:
     `values` and `found`, executes statements on `tx`, and fires what its step declares.
     """
 
-    __slots__ = ("_state", "allowed", "found", "joined", "lifecycle", "others", "previous", "row", "tx", "values")
+    __slots__ = (
+        "_state",
+        "allowed",
+        "found",
+        "joined",
+        "lifecycle",
+        "locked",
+        "others",
+        "previous",
+        "row",
+        "tx",
+        "values",
+    )
 
     def __init__(
         self, tx: Transaction, lifecycle: str, values: dict[str, Value], others: Mapping[str, "Machine"]
@@ -47,6 +59,7 @@ class Record:
         self.lifecycle = lifecycle
         self.values = values
         self.found: dict[str, Mapping[str, Any]] = {}
+        self.locked: dict[str, list[Row]] = {}
         self.row: Row | None = None
         self.joined: Row | None = None
         self.previous: Row | None = None

@@ -12,6 +12,7 @@ __all__ = [
     "all_writes",
     "authority_statement",
     "joined_statement",
+    "key_statement",
     "load_statement",
     "look_statement",
     "returned",
@@ -67,6 +68,11 @@ def _answered(trigger: Trigger, step: Authority | Look) -> str:
 def authority_statement(trigger: Trigger, step: Authority) -> str:
     """SELECT the row that must stand as the caller believes."""
     return f"SELECT {_answered(trigger, step)} FROM {quoted(step.table.name)} WHERE {_by_key(step.key)}"
+
+
+def key_statement(table: Table, key: Mapping[str, Operand]) -> str:
+    """SELECT a row's own key, by which it can be locked."""
+    return f"SELECT {_listed(table.primary_key)} FROM {quoted(table.name)} WHERE {_by_key(key)}"
 
 
 def look_statement(trigger: Trigger, step: Look) -> str:

@@ -9,6 +9,7 @@ from fsm.lifecycle.steps import DECLINE, Authority, Check, Do, Fence, Load, Look
 from fsm.lifecycle.structure import Trigger
 from fsm.lifecycle.terms import Of, Predicate, parameter, predicate
 from fsm.machine import statements
+from fsm.machine.locks import LOAD
 from fsm.machine.projection import Projection
 from fsm.machine.record import NO_ROW, Action, Record
 from fsm.machine.refusals import found_in, refused
@@ -91,7 +92,7 @@ class Compiler:
 
         def run(record: Record) -> str | None:
             values = record.values
-            rows = record.tx.execute(statement, values)
+            rows = record.locked[name] if name in record.locked else record.tx.execute(statement, values)
             if not rows and missing is not None:
                 return missing(record)
             row: Mapping[str, Value] = rows[0] if rows else NO_ROW
@@ -115,7 +116,7 @@ class Compiler:
             before(record)
             join(record)
             values = record.values
-            rows = record.tx.execute(statement, values)
+            rows = record.locked[LOAD] if LOAD in record.locked else record.tx.execute(statement, values)
             row: Mapping[str, Value] = rows[0] if rows else NO_ROW
             record.row = rows[0] if rows else None
             record._state = project(record.row, record.joined, values)  # noqa: SLF001 # the machine alone sets it

@@ -63,6 +63,7 @@ def create_room(
 
 
 def _adopt(tx: Transaction, now: float, arguments: dict[str, Value]) -> RoomView | None:
+    ROOM_MACHINE.lock_root(tx, room_id=arguments["room_id"])
     stored = _row(tx, str(arguments["room_id"]))
     epoch = 1 if stored is None else int(stored["authority_epoch"] or 0) + 1
     event = _claim_event(_ADOPTED, LEGACY_GATEWAY, str(arguments["authority_gateway_id"]), epoch)
