@@ -1,6 +1,7 @@
 """Databases below the lifecycles: engines, transactions, tables as data, validation of what is stored."""
 
 from storage.canonical import canonical_json, decode_json
+from storage.engine import random_id
 from storage.errors import (
     ConstraintError,
     DatabaseUnavailableError,
@@ -9,7 +10,7 @@ from storage.errors import (
     UnsupportedDatabaseError,
     WalResetWarning,
 )
-from storage.opening import open_database, random_id, resolve
+from storage.opening import open_database, resolve
 from storage.port import Database, Location, Parameters, Row, Transaction, Value
 from storage.schema import Column, ForeignKey, Index, Schema, Table
 from storage.validate import choice, flag, identifier, instance, integer, number, reading, record, text

@@ -16,6 +16,13 @@ class OutcomeUnknownError(StorageError):
     """
 
 
+OUTCOME_UNKNOWN = (
+    "the commit failed and may or may not have been stored; its connection was discarded. To learn which: make the "
+    "same call again where it is one that replays, for an exact retry returns what is stored; else read the record, "
+    "as the docstring of the function that was called says"
+)
+
+
 class UnsupportedDatabaseError(StorageError):
     """The database cannot be used as it is: unknown shape, not a database, no engine for it, engine too old."""
 

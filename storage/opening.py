@@ -4,68 +4,72 @@ import os
 import re
 import threading
 import time
-import uuid
 import weakref
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from attrs import define, frozen
 
+from storage.engine import Engine, Handle, Options, Synchronous, random_id
 from storage.errors import DatabaseUnavailableError, StorageError, UnsupportedDatabaseError
 from storage.port import Database, Location
 from storage.sqlite import connection
 from storage.sqlite.database import FORKED_WITHIN, SqliteDatabase
 
-Synchronous = Literal["full", "normal"]
-
 _MEMORY = ":memory:"
 # Up to the first slash; pathlib leaves one slash of two, and a driver may stand after a plus sign.
 _SCHEME = re.compile(r"\s*(?P<name>[^/]*):(?P<slashes>/+)")
-_SERVERS = frozenset({"postgresql", "postgres"})
-
-
-def random_id() -> str:
-    """Return a new identifier: 32 hexadecimal digits of a random UUID."""
-    return uuid.uuid4().hex
+_ENGINES = {"postgresql": "postgres"}
+"""Schemes whose engine has another name; every other scheme names its module in this package."""
 
 
 @frozen
-class _Options:
-    clock: Callable[[], float] = time.time
-    new_id: Callable[[], str] = random_id
-    synchronous: Synchronous = "full"
+class _Place:
+    """What a location means: a name that all its spellings share, and how a handle on it is opened."""
+
+    name: str
+    open: Callable[[Options, bool], Handle]
 
 
 @define(eq=False)
 class _Opened:
-    database: SqliteDatabase
-    options: _Options
+    database: Handle
+    options: Options
     replaced: bool = False
 
 
 class _Handles:
-    """The handles of this process by resolved path, and all of them for the sake of fork."""
+    """The handles of this process by the name of their place, and all of them for the sake of fork."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.by_location: dict[tuple[str, bool], _Opened] = {}
-        self.all: weakref.WeakSet[SqliteDatabase] = weakref.WeakSet()
+        self.all: weakref.WeakSet[Handle] = weakref.WeakSet()
         self.held: set[str] = set()
 
-    def find(self, path: str, *, read_only: bool) -> _Opened | None:
-        """Return what was last opened at a path, after closing what has opened a file that is no longer there.
+    def find(self, name: str, *, read_only: bool) -> _Opened | None:
+        """Return what was last opened at a place, after closing what has opened a file that is no longer there.
 
         Raises:
             DatabaseUnavailableError: a transaction is still open on such a file.
         """
         # Both are looked at: SQLite finds -wal and -shm by name, and two files of one process must not share them.
-        for opened in (self.by_location.get((path, False)), self.by_location.get((path, True))):
+        for opened in (self.by_location.get((name, False)), self.by_location.get((name, True))):
             if opened is not None and opened.database.replaced:
                 opened.replaced = opened.replaced or opened.database.usable
                 opened.database.retire()
-        return self.by_location.get((path, read_only))
+        return self.by_location.get((name, read_only))
+
+    def open(self, place: _Place, options: Options, *, read_only: bool) -> Handle:
+        """Open a handle and remember it."""
+        database = place.open(options, read_only)
+        self.by_location[place.name, read_only] = _Opened(database, options)
+        self.all.add(database)
+        return database
 
     def close_before_fork(self) -> None:
         """Close every idle connection ahead of a fork."""
@@ -101,15 +105,19 @@ def open_database(
     synchronous: Synchronous = "full",
     read_only: bool = False,
 ) -> Database:
-    """Open the database at a path, or return the handle that this process already has on it.
+    """Open the database at a location, or return the handle that this process already has on it.
 
     A handle whose file was removed or replaced since is closed, and the file that is there now is opened.
 
     The directory of a writable database is created where it is missing; a read-only handle creates
     nothing. `:memory:` is a new database each time, with one connection that threads take in turn.
+    A `postgresql://` URL may name, beside what PostgreSQL's own library takes, the schema
+    (`search_path`, made where it is missing), `pool_size` (10 connections), and how long a
+    transaction waits: `lock_timeout` (2s, five times), `statement_timeout` (30s) and
+    `idle_in_transaction_session_timeout` (60s).
 
     Args:
-        location: a path of a file, or `:memory:`.
+        location: a path of a file, `:memory:`, or the URL of a database on a server.
         clock: answers the time in seconds since the epoch, wherever a caller passes none.
         new_id: answers a new identifier, each time another.
         synchronous: "full" survives a power cut; "normal" is faster and may undo the last commits in one.
@@ -117,22 +125,21 @@ def open_database(
 
     Raises:
         StorageError: the location or an option is not one, or the database is already open with other options.
-        UnsupportedDatabaseError: the file is no SQLite database, there is no engine for the location,
-            or the SQLite library is older than 3.35.
+        UnsupportedDatabaseError: the file is no SQLite database, the engine of the location is not installed,
+            or the SQLite library is older than 3.35, or the server older than PostgreSQL 12.
         DatabaseUnavailableError: the file cannot be opened, is missing (read-only) or stays locked for 10 seconds,
-            or was replaced under a transaction that is still open on it.
+            or was replaced under a transaction that is still open on it; or the server cannot be reached.
     """
     text = _location(location, StorageError)
-    options = _Options(clock, new_id, synchronous)
+    options = Options(clock, new_id, synchronous)
     _check_options(options)
-    connection.check_version()
     if text == _MEMORY:
         return _open_memory(options, read_only=read_only)
-    path = os.path.realpath(text)
+    place = _place(text, StorageError)
     with _handles.lock:
-        found = _handles.find(path, read_only=read_only)
+        found = _handles.find(place.name, read_only=read_only)
         if found is None or not found.database.usable:
-            return _open_file(path, options, read_only=read_only)
+            return _handles.open(place, options, read_only=read_only)
         if found.options != options:
             raise StorageError(
                 "db: expected the options that this process opened the location with, found others; "
@@ -156,25 +163,56 @@ def resolve(db: Database | Location, *, error: type[Exception]) -> Database:
     text = _location(db, error)
     if text == _MEMORY:
         raise error("db: expected a handle for a database in memory; open it with open_database and pass the handle")
-    path = os.path.realpath(text)
+    place = _place(text, error)
     with _handles.lock:
-        found = _handles.find(path, read_only=False)
+        found = _handles.find(place.name, read_only=False)
         if found is None or not (found.database.usable or found.replaced):
-            return open_database(path)
-        return found.database if found.database.usable else _open_file(path, found.options, read_only=False)
+            return _handles.open(place, Options(), read_only=False)
+        return found.database if found.database.usable else _handles.open(place, found.options, read_only=False)
 
 
 def _location(value: object, error: type[Exception]) -> str:
     text = _path_text(value) if isinstance(value, os.PathLike) else value
     if not isinstance(text, str) or not text or "\0" in text or not _encodable(text):
-        raise error("db: expected a database handle, or a path as non-empty text without NUL; pass one of these")
-    if scheme := _SCHEME.match(text):
-        # Whatever stands after it may be a password, so that nothing of it is shown.
-        if scheme["name"].lower().split("+")[0] in _SERVERS:
-            raise UnsupportedDatabaseError("this version has no PostgreSQL engine; pass the path of an SQLite database")
-        if len(scheme["slashes"]) > 1:
-            raise error("db: expected the path of an SQLite database, found a URL; pass the path alone")
+        raise error("db: expected a database handle, a path or a URL as non-empty text without NUL; pass one of these")
     return text
+
+
+def _place(text: str, error: type[Exception]) -> _Place:
+    scheme = _SCHEME.match(text)
+    engine = None if scheme is None else _engine(scheme["name"])
+    if scheme is None or (engine is None and len(scheme["slashes"]) == 1):
+        path = os.path.realpath(text)
+        return _Place(path, partial(_open_file, path))
+    # pathlib makes one slash of two.
+    url = f"{scheme['name'].lower()}://{text[scheme.end() :].strip()}"
+    name = None if engine is None else engine.name_of(url)
+    if engine is None or name is None:
+        # Whatever stands in a URL may be a password, so that nothing of it is shown.
+        raise error(
+            "db: expected a path, or a URL such as postgresql://user@host/database, found a URL that cannot be read; "
+            "mend it, or pass a path alone"
+        )
+    return _Place(name, lambda options, read_only: engine.open(url, options, read_only=read_only))
+
+
+def _engine(scheme: str) -> Engine | None:
+    """Return the engine that a scheme names: `ENGINE` of the module `storage.<scheme>`, None where there is none.
+
+    Raises:
+        UnsupportedDatabaseError: what the engine needs is not installed.
+    """
+    name = _ENGINES.get(scheme.lower(), scheme.lower())
+    if not name.isidentifier() or find_spec(f"{__package__}.{name}") is None:
+        return None
+    try:
+        engine: Engine | None = getattr(import_module(f"{__package__}.{name}"), "ENGINE", None)
+    except ModuleNotFoundError as exc:
+        raise UnsupportedDatabaseError(
+            f"the engine for this URL needs the package {exc.name}, found none installed; "
+            f"run: pip install 'gateway-fsm[{name}]'"
+        ) from exc
+    return engine
 
 
 def _path_text(value: os.PathLike[Any]) -> object:
@@ -192,16 +230,17 @@ def _encodable(text: str) -> bool:
     return True
 
 
-def _check_options(options: _Options) -> None:
+def _check_options(options: Options) -> None:
     if not all(map(callable, (options.clock, options.new_id))):
         raise StorageError("clock and new_id: expected functions without arguments; pass such functions")
     if options.synchronous not in ("full", "normal"):
         raise StorageError("synchronous: expected 'full' or 'normal'; pass one of these")
 
 
-def _open_memory(options: _Options, *, read_only: bool) -> Database:
+def _open_memory(options: Options, *, read_only: bool) -> Database:
     if read_only:
         raise StorageError("expected a file for a read-only handle, found :memory:, which would be empty; pass a path")
+    connection.check_version()
     database = SqliteDatabase(
         _MEMORY, connection.connect_memory, clock=options.clock, new_id=options.new_id, shared=True
     )
@@ -209,7 +248,8 @@ def _open_memory(options: _Options, *, read_only: bool) -> Database:
     return database
 
 
-def _open_file(path: str, options: _Options, *, read_only: bool) -> Database:
+def _open_file(path: str, options: Options, read_only: bool) -> Handle:  # noqa: FBT001 # as every place is opened
+    connection.check_version()
     _handles.require_free(path)
     if read_only:
         connect = partial(connection.connect_read_only, path)
@@ -217,7 +257,7 @@ def _open_file(path: str, options: _Options, *, read_only: bool) -> Database:
         _make_directory(path)
         connection.warn_of_wal_reset()
         connect = partial(connection.connect_writable, path, options.synchronous)
-    database = SqliteDatabase(
+    return SqliteDatabase(
         path,
         connect,
         clock=options.clock,
@@ -225,9 +265,6 @@ def _open_file(path: str, options: _Options, *, read_only: bool) -> Database:
         read_only=read_only,
         prepare=partial(connection.choose_journal, path),
     )
-    _handles.by_location[path, read_only] = _Opened(database, options)
-    _handles.all.add(database)
-    return database
 
 
 def _make_directory(path: str) -> None:

@@ -1,14 +1,20 @@
-"""One text of a statement for every engine: what it may be, and how SQLite spells it."""
+"""One text of a statement for every engine: what it may be, and how each engine spells it."""
 
 import re
 from collections.abc import Callable
+from typing import Generic, TypeVar
 
 from storage.errors import StorageError
+
+Translated = TypeVar("Translated")
 
 # Quoted text and comments are matched first so that nothing inside them is taken for SQL.
 OPAQUE = r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\]|--[^\n]*|/\*.*?(?:\*/|\Z)"""
 
 _DISTINCT = re.compile(rf"(?P<opaque>{OPAQUE})|\bIS\s+(?P<equal>NOT\s+)?DISTINCT\s+FROM\b", re.IGNORECASE | re.DOTALL)
+_OPAQUE = re.compile(OPAQUE, re.DOTALL)
+_SECOND = re.compile(r";\s*[^\s;]")
+_PLACEHOLDER = re.compile(rf"(?:{OPAQUE})|::|:(?P<name>[A-Za-z_][A-Za-z0-9_]*)|%", re.DOTALL)
 _OPAQUE_OR_WORD = re.compile(rf"(?:{OPAQUE})|(?P<word>[A-Za-z_][A-Za-z0-9_]*)", re.DOTALL)
 
 _CONTROL = frozenset(
@@ -24,6 +30,11 @@ _WRITING = frozenset({"INTO", "UPDATE", "DELETE"})
 _MAXIMUM_TEXTS = 4096
 
 
+def quoted(name: str) -> str:
+    """Return a name as a quoted identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
 def words(sql: str) -> list[str]:
     """Return the bare words of a statement in upper case, without quoted text and comments."""
     return [match["word"].upper() for match in _OPAQUE_OR_WORD.finditer(sql) if match["word"]]
@@ -33,8 +44,10 @@ def refuse_control(sql: str) -> None:
     """Refuse what would end the transaction or change the connection.
 
     Raises:
-        StorageError: the first word of the statement is a control word, or there is none.
+        StorageError: the first word of the statement is a control word, or there is none; or the text holds NUL.
     """
+    if "\0" in sql:
+        raise StorageError("expected one SQL statement, found a text with NUL in it; take that out")
     first = next(iter(words(sql)), "")
     if not first:
         raise StorageError("expected one SQL statement, found none; pass the text of a statement")
@@ -43,6 +56,16 @@ def refuse_control(sql: str) -> None:
             f"expected a statement that reads or writes rows, found {first}; "
             "a transaction must not commit or be reconfigured from within: end its body, or raise to roll back"
         )
+
+
+def refuse_several(sql: str) -> None:
+    """Refuse a text of several statements, for drivers that would run them all.
+
+    Raises:
+        StorageError: something follows a semicolon.
+    """
+    if _SECOND.search(_OPAQUE.sub("x", sql)):
+        raise StorageError("expected one SQL statement, found several; pass them one by one")
 
 
 def refuse_write(sql: str) -> None:
@@ -67,15 +90,26 @@ def sqlite_text(sql: str) -> str:
     return _DISTINCT.sub(lambda match: match["opaque"] or ("IS" if match["equal"] else "IS NOT"), sql)
 
 
-class Texts(dict[str, str]):
+def server_text(sql: str) -> str:
+    """Spell `:name` as psycopg's `%(name)s`, outside quotes and comments; a percent sign anywhere stands twice."""
+
+    def spelled(match: re.Match[str]) -> str:
+        if match["name"]:
+            return f"%({match['name']})s"
+        return "%%" if match[0] == "%" else match[0].replace("%", "%%")
+
+    return _PLACEHOLDER.sub(spelled, sql)
+
+
+class Texts(dict[str, Translated], Generic[Translated]):
     """What an engine runs for a text, worked out and judged once: after that a plain dictionary lookup."""
 
-    def __init__(self, judge: Callable[[str], None], translate: Callable[[str], str]) -> None:
+    def __init__(self, judge: Callable[[str], None], translate: Callable[[str], Translated]) -> None:
         super().__init__()
         self._judge = judge
         self._translate = translate
 
-    def __missing__(self, sql: str) -> str:
+    def __missing__(self, sql: str) -> Translated:
         self._judge(sql)
         if len(self) >= _MAXIMUM_TEXTS:
             # Texts built from values would fill the memory; starting over costs less than counting uses.

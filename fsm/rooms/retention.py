@@ -36,6 +36,7 @@ _OF_THE_ROOM: Final = (
     TASKS.name,
     LEASES.name,
 )
+_CHOOSING: Final = "rooms to prune"
 _CLOSED = f"FROM {ROOMS.name} WHERE {sql(DISBANDED.terms)}"
 _DUE: Final = f"""
     SELECT room_id FROM (
@@ -73,6 +74,8 @@ def _delete(tx: Transaction, tables: Iterable[str], room: dict[str, str | int | 
 
 def due_rooms(tx: Transaction, now: float | None) -> list[str]:
     """Return the closed rooms whose time is over, or that are beyond the kept count; without `now` the count alone."""
+    # Whoever prunes chooses alone: two that chose the same rooms would each find them gone.
+    tx.lock_name(_CHOOSING)
     cutoff = None if now is None else now - DISBANDED_ROOM_RETENTION_SECONDS
     rows = tx.execute(_DUE, {"kept": MAX_DISBANDED_ROOM_TOMBSTONES, "cutoff": cutoff})
     return [str(row["room_id"]) for row in rows]

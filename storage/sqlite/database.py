@@ -1,23 +1,22 @@
 """The SQLite engine: a connection per thread, explicit transactions, nothing hidden."""
 
-import logging
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 
-from storage.errors import DatabaseUnavailableError, OutcomeUnknownError, StorageError, UnsupportedDatabaseError
-from storage.port import Database, Result, Transaction
+from storage.engine import Handle
+from storage.errors import OUTCOME_UNKNOWN, DatabaseUnavailableError, OutcomeUnknownError, StorageError
+from storage.port import Result, Transaction
 from storage.schema import Schema
 from storage.sqlite import connection as connections
 from storage.sqlite.connection import FAILURES, primary_code
 from storage.sqlite.filesystem import identity
-from storage.sqlite.migrate import migrate, missing_tables, pending, rebuilding
+from storage.sqlite.migrate import MIGRATOR, rebuilding
 from storage.sqlite.sessions import Session, Sessions
 from storage.sqlite.transaction import READING, WRITING, SqliteTransaction, control
 from storage.statements import Texts
-
-logger = logging.getLogger("storage")
+from storage.transacting import CLOSED, DOOMED, NESTED, READ_ONLY, missing
 
 # After these codes COMMIT is known to have stored nothing; after any other its fate is unknown.
 _NOT_COMMITTED = frozenset(
@@ -39,7 +38,7 @@ FORKED_WITHIN = (
 )
 
 
-class SqliteDatabase(Database):
+class SqliteDatabase(Handle):
     """The port's Database over connections that `connect` makes: one per thread, or one for all when `shared`.
 
     `prepare` is called once with each connection, ahead of its first write.
@@ -103,13 +102,13 @@ class SqliteDatabase(Database):
         session = self._session()
         if schema in session.schemas:
             return
-        if self.read(lambda transaction: pending(transaction, schema)):
+        if self.read(lambda transaction: MIGRATOR.pending(transaction, schema)):
             self._amend(session, schema)
         session.schemas.add(schema)
 
     def close(self) -> None:
         """Close the handle; see the port."""
-        self._unusable = self._unusable or "expected an open handle, found a closed one; open the location again"
+        self._unusable = self._unusable or CLOSED
         if self._turn is None:
             if self.replaced:
                 self._sessions.empty_log()
@@ -191,7 +190,7 @@ class SqliteDatabase(Database):
         if self._unusable:
             raise StorageError(self._unusable)
 
-    def _begin(self, statement: str, texts: Texts) -> tuple[Session, SqliteTransaction]:
+    def _begin(self, statement: str, texts: Texts[str]) -> tuple[Session, SqliteTransaction]:
         session = self._session()
         self._check_begin(session, texts)
         if texts is WRITING and not session.prepared:
@@ -212,21 +211,16 @@ class SqliteDatabase(Database):
             raise
         return session, transaction
 
-    def _check_begin(self, session: Session, texts: Texts) -> None:
+    def _check_begin(self, session: Session, texts: Texts[str]) -> None:
         if session.transaction is not None:
-            raise StorageError(
-                "expected no open transaction of this thread on this database, found one; "
-                "use the open transaction instead of opening another inside it"
-            )
+            raise StorageError(NESTED)
         if self.read_only and texts is WRITING:
-            raise StorageError("expected a writable handle, found a read-only one; open the location for writing")
+            raise StorageError(READ_ONLY)
 
     def _commit(self, session: Session, transaction: SqliteTransaction) -> None:
         if transaction.doomed:
             self._roll_back(session, transaction)
-            raise StorageError(
-                f"{transaction.doomed}; it was rolled back: do not go on in a transaction after an error in it"
-            )
+            raise StorageError(f"{transaction.doomed}; {DOOMED}")
         try:
             control(transaction.connection, "COMMIT")
         except StorageError as exc:
@@ -235,16 +229,12 @@ class SqliteDatabase(Database):
                 raise
             self._discard(session)
             self._end(session, transaction)
-            raise OutcomeUnknownError(
-                "the commit failed and may or may not have been stored; its connection was discarded: "
-                "read what the database holds before repeating the call"
-            ) from exc.__cause__
+            raise OutcomeUnknownError(OUTCOME_UNKNOWN) from exc.__cause__
         except BaseException:
             self._roll_back(session, transaction)
             raise
         self._end(session, transaction)
-        for action in transaction.actions:
-            _run_after_commit(action)
+        transaction.run_actions()
 
     def _roll_back(self, session: Session, transaction: SqliteTransaction) -> None:
         try:
@@ -286,14 +276,11 @@ class SqliteDatabase(Database):
 
     def _amend(self, session: Session, schema: Schema) -> None:
         if self.read_only:
-            if missing := self.read(lambda transaction: missing_tables(transaction, schema)):
-                raise UnsupportedDatabaseError(
-                    f"expected the tables of {schema.name}, found none named {', '.join(missing)}; "
-                    "open the database once for writing so that they are created"
-                )
+            if absent := self.read(lambda transaction: MIGRATOR.missing_tables(transaction, schema)):
+                raise missing(schema, absent)
             return
         with self._in_turn(), rebuilding(session.connection):
-            self.write(lambda transaction: migrate(transaction, schema))
+            self.write(lambda transaction: MIGRATOR.migrate(transaction, schema))
 
     @contextmanager
     def _in_turn(self) -> Iterator[None]:
@@ -304,10 +291,3 @@ class SqliteDatabase(Database):
         finally:
             if turn is not None:
                 turn.release()
-
-
-def _run_after_commit(action: Callable[[], None]) -> None:
-    try:
-        action()
-    except Exception:
-        logger.exception("an action after a commit failed; the commit stands")

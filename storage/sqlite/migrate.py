@@ -1,47 +1,23 @@
-"""Bringing an SQLite database to a declared schema, in one transaction and only by what the shape calls for."""
+"""How SQLite makes a declared table, and amends one by putting another in its place."""
 
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
+from typing import Final
 
-from storage.errors import ConstraintError, UnsupportedDatabaseError
-from storage.judge import differences, missing_indexes, outdated
+from storage.creating import create_table, listed, literal, one_of
+from storage.errors import UnsupportedDatabaseError
+from storage.judge import Shape
+from storage.migrating import Migrator
 from storage.port import Transaction
-from storage.schema import Column, Schema, Table
+from storage.schema import Column, Table
 from storage.sqlite.shape import creating_text, limiting_checks, read_shape
-from storage.sqlite.statement_text import Check, create_index, create_table, listed, literal, one_of, quoted, renamed
+from storage.sqlite.statement_text import DIALECT, Check, renamed
 from storage.sqlite.transaction import control
+from storage.statements import quoted
 
-
-def missing_tables(transaction: Transaction, schema: Schema) -> tuple[str, ...]:
-    """Return the names of the declared tables that do not exist."""
-    return tuple(table.name for table in schema.tables if read_shape(transaction, table) is None)
-
-
-def pending(transaction: Transaction, schema: Schema) -> tuple[Table, ...]:
-    """Judge every table of a schema without writing, and return those that something must be done for.
-
-    Raises:
-        UnsupportedDatabaseError: a table has another shape, or rows that its new CHECK would refuse.
-    """
-    return tuple(table for table in schema.tables if _needs_amending(transaction, table))
-
-
-def migrate(transaction: Transaction, schema: Schema) -> None:
-    """Create what is missing and rebuild what is outdated; judged again here, now that nobody else can write.
-
-    Raises:
-        UnsupportedDatabaseError: as `pending`; or the rows do not fit a missing index or the rebuilt table.
-    """
-    for table in pending(transaction, schema):
-        try:
-            _amend(transaction, table)
-        except ConstraintError as exc:
-            raise UnsupportedDatabaseError(
-                f"table {table.name}: expected rows that keep its keys and constraints, found some that do not; "
-                "correct them and open the database again, which was left as it was"
-            ) from exc
+__all__ = ["MIGRATOR", "rebuilding"]
 
 
 @contextmanager
@@ -64,41 +40,6 @@ def rebuilding(connection: sqlite3.Connection) -> Iterator[None]:
         with suppress(sqlite3.ProgrammingError):
             connection.execute("PRAGMA legacy_alter_table=OFF")
             connection.execute("PRAGMA foreign_keys=ON")
-
-
-def _needs_amending(transaction: Transaction, table: Table) -> bool:
-    shape = read_shape(transaction, table)
-    if shape is None:
-        return True
-    if found := differences(table, shape):
-        raise UnsupportedDatabaseError(
-            f"table {table.name}: {'; '.join(found)}. The database was left as it was: "
-            "open it with the version that made it, or move the table away so that it is made anew"
-        )
-    columns = outdated(table, shape)
-    for column in columns:
-        _refuse_other_values(transaction, table, column)
-    return bool(columns or missing_indexes(table, shape))
-
-
-def _refuse_other_values(transaction: Transaction, table: Table, column: Column) -> None:
-    sql = f"SELECT 1 AS refused FROM {quoted(table.name)} WHERE NOT ({one_of(column)}) LIMIT 1"
-    if transaction.execute(sql):
-        raise UnsupportedDatabaseError(
-            f"table {table.name}, column {column.name}: expected only {', '.join(column.one_of)}, found rows with "
-            "another value; correct these rows, or open the database with the version that wrote them"
-        )
-
-
-def _amend(transaction: Transaction, table: Table) -> None:
-    shape = read_shape(transaction, table)
-    if shape is None:
-        transaction.execute(create_table(table))
-    elif columns := outdated(table, shape):
-        _rebuild(transaction, table, columns)
-    indexes = table.indexes if shape is None else missing_indexes(table, shape)
-    for index in indexes:
-        transaction.execute(create_index(table, index))
 
 
 def _rebuild(transaction: Transaction, table: Table, columns: tuple[Column, ...]) -> None:
@@ -164,3 +105,21 @@ def _carry_sequence(transaction: Transaction, table: Table, following: str) -> N
     transaction.execute(
         f"INSERT INTO sqlite_sequence (name, seq) SELECT {new}, seq FROM sqlite_sequence WHERE name = {old}"
     )
+
+
+class _Sqlite(Migrator):
+    def shapes(self, transaction: Transaction, tables: tuple[Table, ...]) -> dict[str, Shape]:
+        """Read them from the catalogue, one by one."""
+        found = {table.name: read_shape(transaction, table) for table in tables}
+        return {name: shape for name, shape in found.items() if shape is not None}
+
+    def create(self, transaction: Transaction, table: Table) -> None:
+        """Make a table."""
+        transaction.execute(create_table(table, DIALECT))
+
+    def rebuild(self, transaction: Transaction, table: Table, columns: tuple[Column, ...]) -> None:
+        """Copy the table into another; within `rebuilding` only."""
+        _rebuild(transaction, table, columns)
+
+
+MIGRATOR: Final[Migrator] = _Sqlite()

@@ -6,7 +6,8 @@ from storage.errors import StorageError, UnsupportedDatabaseError
 from storage.judge import Shape, ordered
 from storage.port import Row, Transaction, Value
 from storage.schema import Column, ForeignKey, Index, Table
-from storage.sqlite.statement_text import Check, checks, has_word, quoted
+from storage.sqlite.statement_text import Check, checks, has_word
+from storage.statements import quoted
 
 
 def read_shape(transaction: Transaction, table: Table) -> Shape | None:

@@ -1,51 +1,32 @@
 """A transaction on one SQLite connection."""
 
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NoReturn
 
-from attrs import frozen
-
 from storage.errors import StorageError
-from storage.port import NO_PARAMETERS, Database, Parameters, Row, Transaction, Value
+from storage.port import NO_PARAMETERS, Database, Parameters, Row, Value
 from storage.sqlite.connection import FAILURES, is_undecodable, tolerate, translate
 from storage.statements import Texts, reads, refuse_control, refuse_write, sqlite_text
+from storage.transacting import EngineTransaction
 
 WRITING = Texts(refuse_control, sqlite_text)
 READING = Texts(refuse_write, sqlite_text)
 _MAXIMUM_NAMES = 4096
 
 
-@frozen(eq=False)
-class _Mark:
-    """What a transaction was when a savepoint was set: its depth among the marks, and all that SQLite does not undo."""
+class SqliteTransaction(EngineTransaction[sqlite3.Connection]):
+    """The port's Transaction on SQLite."""
 
-    depth: int
-    actions: int
-    changes: int
-    doomed: str
-
-    @property
-    def savepoint(self) -> str:
-        return f"storage_mark_{self.depth}"
-
-
-class SqliteTransaction(Transaction):
-    """The port's Transaction over a connection whose BEGIN has been run; dead once `end` was called."""
-
-    __slots__ = ("_connection", "_marks", "_names", "_started_at", "_texts", "actions", "database", "doomed")
+    __slots__ = ("_names", "_started_at", "_texts")
 
     def __init__(
-        self, database: Database, connection: sqlite3.Connection, texts: Texts, names: dict[str, tuple[str, ...]]
+        self, database: Database, connection: sqlite3.Connection, texts: Texts[str], names: dict[str, tuple[str, ...]]
     ) -> None:
-        self.database = database
-        self.actions: list[Callable[[], None]] = []
-        self.doomed = ""
+        super().__init__(database, connection)
         self._texts = texts
         self._names = names
-        self._connection: sqlite3.Connection | None = connection
         self._started_at = 0
-        self._marks: list[_Mark] = []
 
     def begin(self, statement: str) -> None:
         """Run BEGIN in one of its forms.
@@ -60,7 +41,7 @@ class SqliteTransaction(Transaction):
         """Run one statement and return all of its rows; see the port."""
         connection = self._connection
         if connection is None:
-            raise _over()
+            raise self.over()
         if not isinstance(parameters, dict):
             parameters = _as_dict(parameters)
         try:
@@ -111,71 +92,17 @@ class SqliteTransaction(Transaction):
         """How many rows this transaction has changed so far."""
         connection = self._connection
         if connection is None:
-            raise _over()
+            raise self.over()
         return connection.total_changes - self._started_at
-
-    def after_commit(self, action: Callable[[], None]) -> None:
-        """Run `action` after the commit; see the port."""
-        _ = self.connection
-        self.actions.append(action)
-
-    def doom(self, reason: str) -> None:
-        """Let it end in nothing but a rollback; see the port."""
-        _ = self.connection
-        self.doomed = self.doomed or reason
-
-    def mark(self) -> object:
-        """Set a savepoint; see the port."""
-        mark = _Mark(len(self._marks), len(self.actions), self.changes, self.doomed)
-        self._control(f"SAVEPOINT {mark.savepoint}")
-        self._marks.append(mark)
-        return mark
-
-    def keep(self, mark: object) -> None:
-        """Remove a savepoint and what it could undo; see the port."""
-        standing = self._standing(mark)
-        self._control(f"RELEASE {standing.savepoint}")
-        del self._marks[standing.depth :]
-
-    def undo(self, mark: object) -> None:
-        """Return to a savepoint and remove it; see the port."""
-        connection, mark = self.connection, self._standing(mark)
-        self._control(f"ROLLBACK TO {mark.savepoint}")
-        self._control(f"RELEASE {mark.savepoint}")
-        del self._marks[mark.depth :]
-        del self.actions[mark.actions :]
-        self.doomed = mark.doomed
-        # SQLite goes on counting over what it has undone.
-        self._started_at = connection.total_changes - mark.changes
-
-    def _standing(self, mark: object) -> "_Mark":
-        _ = self.connection
-        if not isinstance(mark, _Mark) or mark not in self._marks[mark.depth : mark.depth + 1]:
-            raise StorageError(
-                "expected a mark of this transaction that still stands, found another; use each mark once, "
-                "in the transaction that made it"
-            )
-        return mark
 
     def table_exists(self, name: str) -> bool:
         """Tell whether a table of that name exists; names are compared as SQLite does, without case."""
         sql = "SELECT 1 AS found FROM sqlite_master WHERE type = 'table' AND name = :name COLLATE NOCASE"
         return bool(self.execute(sql, {"name": name}))
 
-    @property
-    def connection(self) -> sqlite3.Connection:
-        """The connection of the open transaction.
-
-        Raises:
-            StorageError: the transaction is over.
-        """
-        if self._connection is None:
-            raise _over()
-        return self._connection
-
-    def end(self) -> None:
-        """Let no further statement through."""
-        self._connection = None
+    def _uncount(self, changes: int) -> None:
+        # SQLite goes on counting over what it has undone.
+        self._started_at = self.connection.total_changes - changes
 
     def _control(self, statement: str) -> None:
         connection = self.connection
@@ -201,10 +128,3 @@ def _as_dict(parameters: Parameters) -> dict[str, Value]:
     if not isinstance(parameters, Mapping):
         raise StorageError(f"expected parameters by name, found a {type(parameters).__name__}; pass a dict")
     return dict(parameters)
-
-
-def _over() -> StorageError:
-    return StorageError(
-        "expected an open transaction, found one that is over; use a transaction only inside the body or block "
-        "that received it, and return values rather than iterators from there"
-    )

@@ -1,17 +1,12 @@
-"""A room on disk, under the clock of the machine: other processes work on it too."""
-
-from collections.abc import Iterator
-from pathlib import Path
+"""A room at a location, under the clock of the machine: other processes work on it too."""
 
 import pytest
 
-from storage import open_database
 from tests.cli.processes import Room
+from tests.engines import Engine
 
 
 @pytest.fixture
-def room(tmp_path: Path) -> Iterator[Room]:
+def room(engine: Engine) -> Room:
     """A live room without tasks."""
-    handle = open_database(tmp_path / "state.db", synchronous="normal")
-    yield Room.make(handle)
-    handle.close()
+    return Room.make(engine)

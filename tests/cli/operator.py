@@ -2,7 +2,6 @@
 
 import os
 import pty
-import sqlite3
 import subprocess
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,9 +12,9 @@ from typing import cast
 import pytest
 from attrs import frozen
 
-from tests.cli.processes import FSM, PATIENCE, ROOM, Room, environment, is_one_line
+from tests.cli.processes import FSM, PATIENCE, ROOM, environment, is_one_line
 
-__all__ = ["Answer", "Asked", "at_a_terminal", "entry_point", "files_of", "fsm_here", "spoil"]
+__all__ = ["Answer", "Asked", "at_a_terminal", "entry_point", "files_of", "fsm_here"]
 
 T1 = f"{ROOM}/t1"
 
@@ -53,14 +52,6 @@ Asked = Callable[..., Answer]
 def files_of(directory: Path) -> dict[str, bytes]:
     """Return every file beneath a directory, byte by byte."""
     return {str(each.relative_to(directory)): each.read_bytes() for each in directory.rglob("*") if each.is_file()}
-
-
-def spoil(room: Room, statement: str) -> None:
-    """Change what is stored past the library and past every CHECK, as no release of it would."""
-    with sqlite3.connect(room.location) as raw:
-        raw.execute("PRAGMA ignore_check_constraints = ON")
-        raw.execute(statement)
-    raw.close()
 
 
 def at_a_terminal(*arguments: object, typed: str = "", **more: str) -> tuple[int, str]:

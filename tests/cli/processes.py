@@ -29,6 +29,7 @@ from fsm.driver import (
 )
 from fsm.rooms import create_room, room_state
 from storage import Database
+from tests.engines import Engine
 
 FSM = (sys.executable, "-m", "fsm")
 PATIENCE = 20.0
@@ -76,16 +77,23 @@ def is_alive(group: int) -> bool:
 
 @frozen
 class Room:
-    """A live room in a database on disk, used beside the processes under test."""
+    """A live room at a location, used beside the processes under test."""
 
+    engine: Engine
     db: Database
     location: str
 
     @classmethod
-    def make(cls, db: Database) -> Self:
+    def make(cls, engine: Engine) -> Self:
         """Create the room."""
+        location = engine.empty()
+        db = engine.open(location)
         create_room(db, room_id=ROOM, name="Room", members=[], authority_gateway_id=GATEWAY)
-        return cls(db, db.location)
+        return cls(engine, db, location)
+
+    def spoil(self, statement: str) -> None:
+        """Change what is stored past the library and past every CHECK, as no release of it would."""
+        self.engine.spoil(self.location, statement)
 
     def admit(self, *prompts: str) -> list[TaskIdentity]:
         """Admit a task for each prompt: t1, t2, ..."""

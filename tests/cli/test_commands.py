@@ -11,13 +11,14 @@ import pytest
 from fsm.driver import list_tasks
 from fsm.rooms import disband_room, room_state
 from tests.cli.processes import FSM, GATEWAY, ROOM, Room, environment, is_one_line, run_fsm
+from tests.engines import Engine
 
 MISSING_EXTRA = "import sys; sys.modules[{name!r}] = None; from fsm.__main__ import main; sys.exit(main(['--version']))"
 
 
-def test_submit_makes_the_room_and_queues_the_prompts_in_their_order(tmp_path: Path) -> None:
+def test_submit_makes_the_room_and_queues_the_prompts_in_their_order(engine: Engine, tmp_path: Path) -> None:
     """The ids are printed in the order of the prompts; without --gateway the install itself is the authority."""
-    location, home = tmp_path / "state.db", str(tmp_path / "home")
+    location, home = engine.location(), str(tmp_path / "home")
     first = run_fsm("submit", location, "--room", "r", "one", "two", GATEWAY_HOME=home)
     second = run_fsm("submit", location, "--room", "r", "--task-prefix", "late", "three", GATEWAY_HOME=home)
     listed = run_fsm("tasks", location, "--room", "r", "--json")

@@ -3,8 +3,7 @@
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -19,19 +18,17 @@ from fsm.driver import (
     settle_task,
 )
 from fsm.lifecycles.driver_task import INDETERMINATE
-from storage import open_database
 from tests.cli.operator import Answer, at_a_terminal, fsm_here
 from tests.cli.processes import ROOM, Room, driving, eventually, run_fsm
+from tests.engines import Engine
 
 Decide = Callable[..., Answer]
 
 
 @pytest.fixture
-def room(tmp_path: Path) -> Iterator[Room]:
-    """A live room whose handle is opened anew after each command that this process runs on its file."""
-    made = Room.make(open_database(tmp_path / "state.db", synchronous="normal"))
-    yield made
-    made.db.close()
+def room(engine: Engine) -> Room:
+    """A live room whose handle is opened anew after each command that this process runs on its database."""
+    return Room.make(engine)
 
 
 @pytest.fixture
@@ -41,7 +38,7 @@ def decide(room: Room, capfd: pytest.CaptureFixture[str]) -> Decide:
     def run(command: str, *options: str, task: str = "t1", yes: bool = True) -> Answer:
         room.db.close()
         answer = fsm_here(capfd, *_arguments(room, command, *options, task=task, yes=yes))
-        object.__setattr__(room, "db", open_database(room.location, synchronous="normal"))
+        object.__setattr__(room, "db", room.engine.open(room.location))
         return answer
 
     return run

@@ -1,19 +1,19 @@
 """`fsm demo`: a failure and its repair, proven by the demo itself."""
 
 import subprocess
-from pathlib import Path
 
 import pytest
 
 from tests.cli.processes import FSM, environment
+from tests.engines import Engine
 
 TIMEOUT = 90
 
 
 @pytest.mark.timeout(2 * TIMEOUT)
-def test_the_demo_holds_what_it_claims_twice_in_one_database_and_at_once(tmp_path: Path) -> None:
+def test_the_demo_holds_what_it_claims_twice_in_one_database_and_at_once(engine: Engine) -> None:
     """Each run has a room of its own, so that not even two at the same time disturb each other."""
-    command = [*FSM, "demo", "--db", str(tmp_path / "state.db")]
+    command = [*FSM, "demo", "--db", engine.location()]
     runs = [
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
         for _ in range(2)

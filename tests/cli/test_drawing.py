@@ -10,7 +10,7 @@ import pytest
 from diagrams import describe, dot, mermaid, plantuml, reference
 from diagrams.export import export
 from fsm.lifecycles import LIFECYCLES
-from tests.cli.operator import T1, Asked, at_a_terminal, files_of, fsm_here, spoil
+from tests.cli.operator import T1, Asked, at_a_terminal, files_of, fsm_here
 from tests.cli.processes import FSM, ROOM, Room, environment, run_fsm
 
 NAMES = [lifecycle.name for lifecycle in LIFECYCLES]
@@ -138,7 +138,7 @@ def test_a_state_that_the_declaration_lacks_is_drawn_and_said_to_be_lacking(
 ) -> None:
     """The drawing is made all the same, and one line on standard error tells; a mark's name is no state."""
     room.admit("work")
-    spoil(room, f"UPDATE hosted_room_driver_tasks SET status = '{stored}'")
+    room.spoil(f"UPDATE hosted_room_driver_tasks SET status = '{stored}'")
     told = ask("diagram", "driver_task", "--db", room.location, "--record", T1)
     shown = stored if stored == "weird" else "(undeclared)"
     assert (told.is_refusal(0), shown in told.err, told.out) == (
@@ -148,10 +148,11 @@ def test_a_state_that_the_declaration_lacks_is_drawn_and_said_to_be_lacking(
     )
 
 
+@pytest.mark.engines("sqlite")
 def test_a_lease_in_no_declared_state_is_said_to_be_so(room: Room, ask: Asked) -> None:
     """Where no column stores the state there is no other name for it."""
     room.lease()
-    spoil(room, "UPDATE hosted_room_driver_leases SET expires_at = 'never'")
+    room.spoil("UPDATE hosted_room_driver_leases SET expires_at = 'never'")
     told = ask("diagram", "driver_lease", "--db", room.location, "--record", ROOM)
     assert (told.is_refusal(0), "(undeclared)" in told.err) == (True, True)
 
@@ -181,6 +182,7 @@ def test_a_record_without_a_database_is_a_mistake(ask: Asked) -> None:
     assert ask("diagram", "hosted_room", "--record", ROOM).is_refusal(2)
 
 
+@pytest.mark.engines("sqlite")
 def test_marking_changes_no_file(room: Room, ask: Asked, tmp_path: Path) -> None:
     """The database is opened for reading alone."""
     room.admit("work")

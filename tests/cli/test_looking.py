@@ -9,7 +9,7 @@ import pytest
 
 from fsm.driver import release_lease, settle_task
 from fsm.rooms import create_room, disband_room
-from tests.cli.operator import T1, Asked, at_a_terminal, files_of, fsm_here, spoil
+from tests.cli.operator import T1, Asked, at_a_terminal, files_of, fsm_here
 from tests.cli.processes import GATEWAY, ROOM, Room, run_fsm
 
 
@@ -51,7 +51,7 @@ def test_rooms_lists_more_rooms_than_one_page_of_the_library_holds(
 def test_a_damaged_room_is_marked_and_the_others_are_listed(room: Room, ask: Asked) -> None:
     """One bad row hides no other."""
     create_room(room.db, room_id="sound", name="Sound", members=[], authority_gateway_id=GATEWAY)
-    spoil(room, f"UPDATE hosted_rooms SET members_json = '[' WHERE room_id = '{ROOM}'")
+    room.spoil(f"UPDATE hosted_rooms SET members_json = '[' WHERE room_id = '{ROOM}'")
     shown = ask("rooms", room.location)
     rows = {line.split()[0]: line for line in shown.out.splitlines() if GATEWAY in line}
     assert (shown.code, "corrupt" in rows[ROOM], "corrupt" in rows["sound"]) == (0, True, False)
@@ -97,10 +97,11 @@ def test_a_damaged_task_is_shown_with_what_is_wrong_with_it(room: Room, ask: Ask
     assert (json.loads(told.out)["payload"], "corrupt" in json.loads(told.out)) == (None, True)
 
 
+@pytest.mark.engines("sqlite")
 def test_times_that_are_none_are_shown_as_they_are_stored(room: Room, ask: Asked) -> None:
     """A row that was damaged in its numbers is shown too: no traceback, nothing hidden."""
     room.admit("work")
-    spoil(room, "UPDATE hosted_room_driver_tasks SET created_at = 'soon', started_at = 1e300")
+    room.spoil("UPDATE hosted_room_driver_tasks SET created_at = 'soon', started_at = 1e300")
     shown = ask("task", "show", room.location, T1)
     assert (shown.code, "created         soon" in shown.out, "started         1e+300" in shown.out) == (0, True, True)
 
@@ -129,10 +130,11 @@ def test_a_lease_is_told_by_its_declared_state(room: Room, ask: Asked) -> None:
     )
 
 
+@pytest.mark.engines("sqlite")
 def test_a_lease_row_in_no_declared_state_is_said_to_be_so(room: Room, ask: Asked) -> None:
     """An expiry that is no number: shown as stored, with no seconds left to count."""
     room.lease()
-    spoil(room, "UPDATE hosted_room_driver_leases SET expires_at = 'never'")
+    room.spoil("UPDATE hosted_room_driver_leases SET expires_at = 'never'")
     shown, told = ask("lease", room.location, "--room", ROOM), ask("lease", room.location, "--room", ROOM, "--json")
     assert (shown.code, "in no declared state" in shown.out, "expires         never" in shown.out) == (0, True, True)
     assert json.loads(told.out)["seconds_left"] is None
@@ -143,6 +145,7 @@ def test_a_lease_row_in_no_declared_state_is_said_to_be_so(room: Room, ask: Aske
 LOOKING = [("rooms", "{}"), ("task", "show", "{}", T1), ("lease", "{}", "--room", ROOM)]
 
 
+@pytest.mark.engines("sqlite")
 @pytest.mark.parametrize("asked", LOOKING)
 def test_looking_changes_no_file_and_makes_none(room: Room, tmp_path: Path, asked: tuple[str, ...], ask: Asked) -> None:
     """Every file of the directory is the same afterwards, byte by byte: at rest, and beside a writer's log."""

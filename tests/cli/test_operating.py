@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.operator import T1, Asked, entry_point, files_of, fsm_here, spoil
+from tests.cli.operator import T1, Asked, entry_point, files_of, fsm_here
 from tests.cli.processes import FSM, PATIENCE, ROOM, Room, environment, is_one_line, run_fsm
 
 OF_A_TASK = ("--room", ROOM, "--task", "t1", "--yes")
@@ -110,6 +110,7 @@ DAMAGE = (
 )
 
 
+@pytest.mark.engines("sqlite")
 @every_command
 def test_whatever_is_stored_no_command_ends_in_a_traceback(room: Room, ask: Asked, asked: tuple[str, ...]) -> None:
     """Rows that no release wrote: each is shown, or refused in one line, in text and as JSON."""
@@ -119,7 +120,7 @@ def test_whatever_is_stored_no_command_ends_in_a_traceback(room: Room, ask: Aske
     sound = Path(room.location).read_bytes()
     for damage in DAMAGE:
         Path(room.location).write_bytes(sound)
-        spoil(room, damage)
+        room.spoil(damage)
         for more in ((), ("--json",)) if asked[0] != "diagram" else ((),):
             waiting = ("--wait", "0.1") if "--yes" in asked else ()
             told = ask(*at(room.location, asked), *more, *waiting)
@@ -128,6 +129,7 @@ def test_whatever_is_stored_no_command_ends_in_a_traceback(room: Room, ask: Aske
             assert "\x1b" not in told.out
 
 
+@pytest.mark.engines("sqlite")
 @pytest.mark.parametrize("asked", [MAKING["submit"], MAKING["run"]], ids=["submit", "run"])
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_work_added_to_a_damaged_database_ends_in_no_traceback(
@@ -136,7 +138,7 @@ def test_work_added_to_a_damaged_database_ends_in_no_traceback(
     """What does not touch the damaged row goes on; what does is refused, or told as the step's outcome."""
     room.lose(*room.admit("work"))
     room.db.close()
-    spoil(room, damage)
+    room.spoil(damage)
     told = ask(*at(room.location, asked))
     assert told.code in {0, 1}
     assert "Traceback" not in told.out + told.err

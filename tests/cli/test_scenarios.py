@@ -12,6 +12,7 @@ from fsm.__main__ import main
 from fsm.cli.scenarios.catalogue import CALLS, ERRORS, MODULES, VALUES
 from fsm.cli.scenarios.staging import staged
 from tests.cli.processes import Room, is_one_line, run_fsm
+from tests.engines import Engine
 
 SCENARIOS = sorted((Path(__file__).parents[1] / "scenarios").glob("*.jsonl"))
 MEMORY = ":memory:"
@@ -76,13 +77,13 @@ def test_there_are_scenarios_and_each_says_what_it_is_about() -> None:
 
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=name_of)
-def test_a_scenario_holds_in_a_file_and_in_memory_and_tells_the_same_each_time(
-    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_scenario_holds_on_every_engine_and_tells_the_same_each_time(
+    path: Path, engine: Engine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Clock and ids are the scenario's own: four runs, for people and for programs, differ in no character."""
     for options in ([], ["--json"]):
         told = set()
-        for location in (MEMORY, MEMORY, tmp_path / f"{options}1.db", tmp_path / f"{options}2.db"):
+        for location in (MEMORY, MEMORY, engine.location(), engine.location()):
             assert main(["run", str(path), str(location), *options]) == 0
             output, errors = capsys.readouterr()
             assert errors == ""

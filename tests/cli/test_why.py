@@ -17,7 +17,7 @@ from fsm.driver import (
 )
 from fsm.errors import LifecycleError
 from fsm.lifecycles import DRIVER_TASK
-from tests.cli.operator import T1, Asked, fsm_here, spoil
+from tests.cli.operator import T1, Asked, fsm_here
 from tests.cli.processes import ROOM, Room
 
 TRIGGERS = [trigger.name for trigger in DRIVER_TASK.triggers]
@@ -158,9 +158,9 @@ def test_pruning_is_refused_where_nothing_is_known_to_be_published(room: Room, a
     in_state(room, "settled")
     without = ask("why", room.location, T1, "prune")
     columns = "room_id TEXT NOT NULL, task_id TEXT NOT NULL, kind TEXT NOT NULL"
-    spoil(room, f"CREATE TABLE hosted_room_policy_publications ({columns})")
+    room.spoil(f"CREATE TABLE hosted_room_policy_publications ({columns})")
     unpublished = ask("why", room.location, T1, "prune")
-    spoil(room, f"INSERT INTO hosted_room_policy_publications VALUES ('{ROOM}', 't1', 'turn.settled')")
+    room.spoil(f"INSERT INTO hosted_room_policy_publications VALUES ('{ROOM}', 't1', 'turn.settled')")
     published = ask("why", room.location, T1, "prune")
     assert (without.is_refusal(), "no table hosted_room_policy_publications" in without.out) == (True, True)
     assert (unpublished.is_refusal(), "publish the outcome" in unpublished.out, published.code) == (True, True, 0)
@@ -170,7 +170,7 @@ def test_a_row_that_no_declaration_knows_is_refused_by_name_and_without_a_traceb
     """A state that was stored past the library leads nowhere."""
     in_state(room, "queued")
     room.lease()
-    spoil(room, "UPDATE hosted_room_driver_tasks SET status = 'weird', execution_generation = 'many'")
+    room.spoil("UPDATE hosted_room_driver_tasks SET status = 'weird'")
     for trigger in TRIGGERS:
         told = ask("why", room.location, T1, trigger)
         assert (told.code == 0 or told.is_refusal(), "weird" in told.out.splitlines()[0]) == (True, True)

@@ -47,6 +47,7 @@ def test_what_an_older_gateway_admitted_is_not_damage(world: World) -> None:
     assert view["payload"] == {"prompt": "say\0hello", "source_event_seq": 1, "target_profile": "helper"}
 
 
+@pytest.mark.engines("sqlite")
 @pytest.mark.parametrize("expiry", ["'soon'", "''"])
 def test_a_lease_whose_expiry_is_no_number_is_refused(world: World, expiry: str) -> None:
     """A lease with a text for its expiry is in no declared state; each call on it is refused by the module's errors."""

@@ -3,10 +3,10 @@
 from attrs import frozen
 
 from diagrams import describe, mermaid, reference
-from fsm import Edge, Lifecycle, Load, Machine, Source, Trigger, Write, open_database, stored, table_of
+from fsm import Edge, Lifecycle, Load, Machine, Source, Trigger, Write, stored, table_of
 from fsm.lifecycle.structure import GONE, NEW
 from fsm.machine.statements import write_statement
-from storage import Column, Schema, Table
+from storage import Column, Database, Schema, Table
 
 DOORS = Table("doors", (Column("id", "INTEGER"), Column("status", "TEXT")), primary_key=("id",))
 OPEN = stored("status", "open", "one can walk through")
@@ -57,9 +57,8 @@ def test_a_new_state_shows_everywhere() -> None:
     assert "one needs a key" in large.table
 
 
-def test_the_longer_declaration_runs_on_the_older_table() -> None:
+def test_the_longer_declaration_runs_on_the_older_table(db: Database) -> None:
     """The database takes the new state as soon as the schema is required: the CHECK is rebuilt from the declaration."""
-    db = open_database(":memory:")
     doors = Machine(LARGE)
     db.require(Schema("small", (table_of(SMALL),)))
     with db.transaction() as tx:
@@ -69,4 +68,3 @@ def test_the_longer_declaration_runs_on_the_older_table() -> None:
     with db.transaction() as tx:
         assert doors.fire(tx, "lock", now=2.0, id=1).state == "locked"
         assert doors.fire(tx, "unlock", now=3.0, id=1).state == "shut"
-    db.close()

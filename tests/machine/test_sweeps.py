@@ -13,12 +13,12 @@ from fsm import (
     Record,
     RefusedError,
     connect,
-    open_database,
     table_of,
 )
 from fsm.lifecycle import NEW, Do, Edge, Load, Source, Trigger, Write, Writes, stored
 from fsm.lifecycle.structure import GONE
 from storage import Database, Schema, Value
+from tests.engines import Engine
 from tests.machine.parcels import (
     FINISHING,
     FOREIGN,
@@ -78,11 +78,11 @@ def test_a_state_cannot_be_set_from_outside(db: Database) -> None:
     )
 )
 @settings(max_examples=60, deadline=None)
-def test_sweeping_reaches_what_firing_one_by_one_reaches(rows: list[tuple[str, str]]) -> None:
+def test_sweeping_reaches_what_firing_one_by_one_reaches(engine: Engine, rows: list[tuple[str, str]]) -> None:
     """A sweep and the same edges fired row by row leave the same rows, and the sweep reports each one's source."""
     results = []
     for sweeping in (True, False):
-        db = open_database(":memory:")
+        db = engine.fresh()
         db.require(SCHEMA)
         parcels = machine()
         with db.transaction() as tx:
@@ -145,9 +145,9 @@ def test_an_unconnected_machine_is_refused() -> None:
 
 @hypothesis_given(lifecycles(), st.data())
 @settings(max_examples=60, deadline=None)
-def test_generated_lifecycles_run_as_declared(lifecycle: Lifecycle, data: st.DataObject) -> None:
+def test_generated_lifecycles_run_as_declared(engine: Engine, lifecycle: Lifecycle, data: st.DataObject) -> None:
     """Every walk over a generated lifecycle does what the declaration says, and nothing else is possible."""
-    db = open_database(":memory:")
+    db = engine.fresh()
     db.require(Schema("toys", (table_of(lifecycle),)))
     toy = Machine(lifecycle)
     state = "new"
@@ -163,4 +163,3 @@ def test_generated_lifecycles_run_as_declared(lifecycle: Lifecycle, data: st.Dat
         with db.transaction() as tx:
             assert toy.fire(tx, trigger, now=1.0, id=1).state == dest
         state = "new" if dest == "gone" else dest
-    db.close()

@@ -14,7 +14,6 @@ from fsm import (
     RefusedError,
     StorageError,
     observe,
-    open_database,
     table_of,
 )
 from fsm.lifecycle import (
@@ -38,6 +37,7 @@ from fsm.lifecycle import (
 )
 from fsm.observers import Transition
 from storage import Column, Database, Row, Schema, Table
+from tests.engines import Engine
 from tests.machine.parcels import note
 
 JOBS = Table(
@@ -124,21 +124,20 @@ def test_what_a_step_wrote_before_a_call_ended_without_a_move_is_undone(db: Data
     assert rows(db) == before
 
 
-def test_a_guard_may_depend_on_what_a_step_answers() -> None:
+def test_a_guard_may_depend_on_what_a_step_answers(engine: Engine) -> None:
     """A guard that names a Do's answer is judged after that Do."""
     edge = Edge(BUSY, DONE, Term(Of("pick", "x"), "=", 1))
     for answer, said in ((1, "done"), (2, None)):
         jobs = machine(
             finish(Load(), Source(), Do("pick", "picks"), Write(), edge=edge), pick=lambda _, x=answer: {"x": x}
         )
-        handle = open_database(":memory:")
+        handle = engine.fresh()
         prepared(handle, jobs, "busy")
         if said is None:
             with pytest.raises(RefusedError, match="nothing leads on from state busy"):
                 fire(handle, jobs)
         else:
             assert fire(handle, jobs).state == said
-        handle.close()
 
 
 def test_a_replay_may_judge_any_column_of_what_a_look_found(db: Database) -> None:
@@ -193,13 +192,12 @@ def test_a_step_that_fires_without_being_connected_is_told_so(db: Database) -> N
         fire(db, jobs)
 
 
-def test_an_autoincrement_key_is_given_by_the_database() -> None:
+def test_an_autoincrement_key_is_given_by_the_database(db: Database) -> None:
     """A record whose key the database makes is created without one, and its outcome says which it got."""
     table = Table("logs", (Column("id", "INTEGER"), Column("status", "TEXT")), primary_key=("id",), autoincrement=True)
     end = Trigger("end", "x", Load(), Source(), Write(), edges=(Edge(OPEN, DONE),))
     start = Trigger("start", "x", Load(), Write(), edges=(Edge(NEW, OPEN),))
     entries = Machine(Lifecycle("entry", "an entry", table, (OPEN, DONE), (start, end)))
-    db = open_database(":memory:")
     db.require(Schema("logs", (table_of(entries.lifecycle),)))
     with db.transaction() as tx:
         made = [entries.fire(tx, "start", now=1.0).stored["id"] for _ in range(3)]
@@ -207,7 +205,6 @@ def test_an_autoincrement_key_is_given_by_the_database() -> None:
         with pytest.raises(ArgumentError, match="needs the arguments id"):
             entries.fire(tx, "end", now=1.0)
     assert made == [1, 2, 3]
-    db.close()
 
 
 # --- sweeps

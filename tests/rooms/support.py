@@ -9,7 +9,7 @@ from attrs import define
 
 from fsm import rooms
 from fsm.lifecycles.tables import EVENTS, RETIRED, ROOMS
-from storage import Database, Row
+from storage import Database, Row, Transaction
 from tests.world import ManualClock, dump
 
 DAY = 24 * 60 * 60.0
@@ -103,13 +103,13 @@ class Gateway:
 
     def add_closed_many(self, count: int, at: float, prefix: str = "old") -> None:
         """Store many rooms, `old-0001` and on, each disbanded a second after the one before."""
-        self.execute(
-            f"INSERT INTO {ROOMS.name} WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < :count)"
-            " SELECT printf('%s-%04d', :prefix, i), 'Old', '[]', 'gw', 1, 1, 0, 1, :at + i, :at + i, :at + i FROM n",
-            count=count,
-            at=at,
-            prefix=prefix,
-        )
+        insert = f"INSERT INTO {ROOMS.name} VALUES (:room_id, 'Old', '[]', 'gw', 1, 1, 0, 1, :at, :at, :at)"
+
+        def body(tx: Transaction) -> None:
+            for number in range(1, count + 1):
+                tx.execute(insert, {"room_id": f"{prefix}-{number:04d}", "at": at + number})
+
+        self.db.write(body)
 
     def row(self, room: str = "room") -> Row | None:
         """Return the room's row as stored."""

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import storage
 from fsm import rooms
 from fsm.rooms import HostedRoomError
+from tests.engines import Engine
 from tests.rooms.support import Gateway
 
 FUNCTIONS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
@@ -255,16 +255,15 @@ anything = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(data=st.data())
-def test_nothing_but_the_modules_own_errors(data: st.DataObject) -> None:
+def test_nothing_but_the_modules_own_errors(engine: Engine, data: st.DataObject) -> None:
     """Whatever values a call is handed, it answers or raises HostedRoomError, and no raw error escapes."""
-    db = storage.open_database(":memory:", clock=lambda: 1.0)
+    db = engine.fresh(clock=lambda: 1.0)
     for call, arguments in FUNCTIONS.values():
         chosen = {name: data.draw(st.just(value) | anything, label=name) for name, value in arguments.items()}
         with contextlib.suppress(HostedRoomError):
             call(db, **chosen)
-    db.close()
 
 
 def test_a_refused_call_opens_no_database(tmp_path: Path) -> None:

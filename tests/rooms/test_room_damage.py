@@ -1,13 +1,12 @@
 """Rooms whose rows were damaged or written past the library: closed, pruned and refused as far as that is possible."""
 
-import sqlite3
-from pathlib import Path
-
 import pytest
 
 from fsm import driver, rooms
+from fsm.lifecycles.tables import TASKS
 from fsm.rooms import HostedRoomError, RoomConflictError
 from storage import Database
+from tests.engines import Engine
 from tests.world import World, identity
 
 LAST_EPOCH = 2**63 - 1
@@ -38,14 +37,10 @@ def test_a_room_at_the_last_epoch_can_be_closed(world: World) -> None:
     assert view["idempotent"] is False
 
 
-def test_a_task_in_no_declared_state_does_not_keep_its_room(world: World, tmp_path: Path) -> None:
+def test_a_task_in_no_declared_state_does_not_keep_its_room(world: World, engine: Engine) -> None:
     """Pruning deletes what no sweep reaches: rows whose status was written past the CHECK."""
     world.admit("odd")
-    connection = sqlite3.connect(tmp_path / "state.db")
-    connection.execute("PRAGMA ignore_check_constraints = 1")
-    connection.execute("UPDATE hosted_room_driver_tasks SET status = 'weird'")
-    connection.commit()
-    connection.close()
+    engine.spoil(world.db.location, f"UPDATE {TASKS.name} SET status = 'weird'")
     assert driver.list_tasks(world.db, room_id="room")[0]["identity"] == identity("odd")
     rooms.disband_room(world.db, room_id="room", expected_gateway_id="gw", expected_epoch=1)
     world.clock.advance(91 * 24 * 60 * 60)

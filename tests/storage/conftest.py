@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 
 import storage
+from tests.engines import Engine
 from tests.storage.support import NOTES
 
 
-@pytest.fixture(params=["file", "memory"])
-def notes(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[storage.Database]:
-    """An open database with the table of notes, on disk and in memory."""
-    handle = storage.open_database(tmp_path / "notes.db" if request.param == "file" else ":memory:")
+@pytest.fixture
+def notes(engine: Engine) -> storage.Database:
+    """An open database with the table of notes, on every engine; SQLite's in a file and in memory."""
+    handle = engine.open(engine.location(), synchronous="full")
     handle.require(NOTES)
-    yield handle
-    handle.close()
+    return handle
 
 
 @pytest.fixture

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import storage
-from storage.sqlite import connection, database
+from storage.migrating import Migrator
+from storage.sqlite import connection
 from tests.storage.support import INSERT, NOTES, add, executing, grants
 
 MORE = storage.Schema("more", (storage.Table("more", (storage.Column("id", "TEXT"),), ("id",)),))
@@ -52,18 +53,18 @@ def held(db: storage.Database) -> Any:
         thread.join(10)
 
 
-@pytest.mark.parametrize("step", ["pending", "rebuilding", "migrate"])
+@pytest.mark.parametrize("step", ["pending", "migrate"])
 def test_closing_under_a_migration_is_a_storage_error_or_nothing(
     notes: storage.Database, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     """Whenever another thread closes the handle, require() ends cleanly or in a storage error of the handle."""
-    original = getattr(database, step)
+    original = getattr(Migrator, step)
 
     def closing(*arguments: object) -> object:
         assert in_thread(notes.close) == []
         return original(*arguments)
 
-    monkeypatch.setattr(database, step, closing)
+    monkeypatch.setattr(Migrator, step, closing)
     try:
         notes.require(MORE)
     except storage.StorageError as exc:
@@ -72,6 +73,7 @@ def test_closing_under_a_migration_is_a_storage_error_or_nothing(
         notes.read(lambda tx: tx.changes)
 
 
+@pytest.mark.engines("sqlite", "memory")
 def test_foreign_keys_are_back_after_a_migration(notes: storage.Database) -> None:
     """What a migration sets on its connection it sets back, on disk and in memory."""
     notes.require(MORE)

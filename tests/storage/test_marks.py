@@ -14,7 +14,7 @@ def test_undoing_takes_back_the_rows_since_the_mark_and_no_others(notes: storage
         mark = tx.mark()
         tx.execute(INSERT, add("between"))
         tx.execute("UPDATE notes SET rank = 5")
-        tx.execute("CREATE TABLE other (a)")
+        tx.execute("CREATE TABLE other (a TEXT)")
         tx.undo(mark)
         assert not tx.table_exists("other")
         tx.execute(INSERT, add("after"))
@@ -183,6 +183,7 @@ def test_marks_that_are_never_undone_need_no_care(notes: storage.Database) -> No
     assert len(grants(notes)) == 50
 
 
+@pytest.mark.engines("sqlite", "memory")
 def test_a_statement_that_rolls_back_by_itself_leaves_nothing_to_undo(notes: storage.Database) -> None:
     """After SQLite has ended the transaction its marks are gone, and that is said."""
 

@@ -95,23 +95,33 @@ def test_what_is_no_location_is_refused_by_the_callers_error(value: object) -> N
 
 
 SERVERS = [
-    "postgresql://user:s3cret@host/x",
-    "POSTGRES://user:s3cret@host/x",
-    " PostgreSQL+psycopg://user:s3cret@host/x",
+    "postgresql://user:s3cret@127.0.0.1:1/x?connect_timeout=1",
+    "POSTGRES://user:s3cret@127.0.0.1:1/x",
+    " PostgreSQL://user@127.0.0.1:1/x?password=s3cret&search_path=a",
 ]
-URLS = ["mysql://user:s3cret@host/x", "File:///s3cret.db", "jdbc:postgresql://user:s3cret@host", "a b://s3cret"]
+URLS = [
+    "postgresql+psycopg://user:s3cret@host/x",
+    "postgresql://user:s3cret@host/x?nonsense=1",
+    "postgresql://user:s3cret@host/x?pool_size=s3cret",
+    "postgresql://user:s3cret@host:x/y?pool_size=0",
+    "opening://s3cret",
+    "mysql://user:s3cret@host/x",
+    "File:///s3cret.db",
+    "jdbc:postgresql://user:s3cret@host",
+    "a b://s3cret",
+]
 
 
 @pytest.mark.parametrize("wrap", [str, Path])
 @pytest.mark.parametrize("location", SERVERS)
-def test_a_server_location_is_unsupported_without_showing_it(
+def test_a_server_that_is_not_there_is_unavailable_and_not_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, location: str, wrap: Callable[[str], storage.Location]
 ) -> None:
-    """There is no PostgreSQL engine yet, in whichever case it is asked for; nothing is made, no password is shown."""
+    """A server out of reach is said to be so, however its URL is spelled; nothing is made, no password is shown."""
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(storage.UnsupportedDatabaseError, match="PostgreSQL") as opening:
+    with pytest.raises(storage.DatabaseUnavailableError, match="server") as opening:
         storage.open_database(wrap(location))
-    with pytest.raises(storage.UnsupportedDatabaseError, match="PostgreSQL") as resolving:
+    with pytest.raises(storage.DatabaseUnavailableError, match="server") as resolving:
         storage.resolve(wrap(location), error=CallerError)
     assert "s3cret" not in f"{opening.value}{resolving.value}"
     assert list(tmp_path.iterdir()) == []

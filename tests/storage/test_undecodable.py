@@ -5,6 +5,8 @@ import pytest
 import storage
 from tests.storage.support import INSERT, SELECT, add, grants
 
+pytestmark = pytest.mark.engines("sqlite", "memory")
+
 BROKEN = "INSERT INTO notes VALUES (CAST(x'62ff63' AS TEXT), 1)"
 UPDATE = 'UPDATE notes SET rank = coalesce(rank, 0) + 1 RETURNING "grant", rank'
 ROWS: list[storage.Row] = [{"grant": "a", "rank": None}, {"grant": "b\udcffc", "rank": 1}]

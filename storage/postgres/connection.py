@@ -1,0 +1,136 @@
+"""PostgreSQL connections: how one is opened and checked, what its values and its errors mean."""
+
+import select
+from decimal import Decimal
+from typing import Any, Final
+
+import psycopg
+from psycopg import errors
+from psycopg.adapt import Buffer, Loader
+from psycopg.rows import DictRow, dict_row
+from psycopg.types.numeric import Int8Dumper
+from psycopg.types.string import StrDumper
+from psycopg_pool import ConnectionPool
+
+from storage.errors import ConstraintError, DatabaseUnavailableError, StorageError, UnsupportedDatabaseError
+from storage.postgres.target import Target
+from storage.validate import INTEGER_MAXIMUM, INTEGER_MINIMUM
+
+__all__ = ["FAILURES", "Connection", "connect", "make_pool", "translate"]
+
+Connection = psycopg.Connection[DictRow]
+
+FAILURES: Final = (psycopg.Error, OverflowError, UnicodeError)
+"""What psycopg raises, and what adapting a value that no column can hold raises on the way."""
+
+POOL_TIMEOUT_SECONDS: Final = 10.0
+_OLDEST: Final = 120000
+_LOST_RACE: Final = (errors.SerializationFailure, errors.DeadlockDetected, errors.LockNotAvailable)
+
+
+class LostRaceError(DatabaseUnavailableError):
+    """The transaction lost against another; nothing of it is stored, and running it again may succeed."""
+
+
+class _Number(Loader):
+    """Sums and averages of integers: as the same Python numbers that the columns hold."""
+
+    def load(self, data: Buffer) -> int | float:
+        found = Decimal(bytes(data).decode())
+        return int(found) if found == found.to_integral_value() else float(found)
+
+
+class _Truth(Loader):
+    """What a condition answers: 1 or 0, as no column stores anything else for it."""
+
+    def load(self, data: Buffer) -> int:
+        return int(bytes(data) == b"t")
+
+
+class _Integer(Int8Dumper):
+    """An integer of 64 bits, whatever its value, and a bool as the integer that it is."""
+
+    def dump(self, obj: Any) -> Buffer | None:
+        if not INTEGER_MINIMUM <= obj <= INTEGER_MAXIMUM:
+            raise OverflowError("an integer of more than 64 bits")
+        return super().dump(int(obj))
+
+
+def connect(target: Target) -> None:
+    """Connect once to see that the server is there and is one that this engine can use.
+
+    Raises:
+        DatabaseUnavailableError: it cannot be reached, or refuses the connection.
+        UnsupportedDatabaseError: it is older than PostgreSQL 12, or its encoding is not UTF-8.
+    """
+    try:
+        with psycopg.connect(target.conninfo, autocommit=True) as connection:
+            version, encoding = connection.info.server_version, connection.info.parameter_status("server_encoding")
+    except FAILURES as exc:
+        raise translate(exc) from exc
+    if version < _OLDEST or encoding != "UTF8":
+        raise UnsupportedDatabaseError(
+            f"expected PostgreSQL 12 or later with a database in UTF-8, found {version // 10000} with {encoding}; "
+            "use another server, or create the database with ENCODING 'UTF8'"
+        )
+
+
+def make_pool(target: Target) -> ConnectionPool[Connection]:
+    """Return an open pool that makes its connections when they are first needed."""
+    return ConnectionPool(
+        target.conninfo,
+        connection_class=psycopg.Connection[DictRow],
+        kwargs={"autocommit": True, "prepare_threshold": None, "row_factory": dict_row},
+        min_size=0,
+        max_size=target.pool_size,
+        open=True,
+        configure=_configure,
+        check=_check,
+        timeout=POOL_TIMEOUT_SECONDS,
+        name=target.shown,
+    )
+
+
+def _configure(connection: Connection) -> None:
+    connection.adapters.register_loader("numeric", _Number)
+    connection.adapters.register_loader("bool", _Truth)
+    # The type of a parameter must not depend on its value, nor stay open where a statement does not say it.
+    connection.adapters.register_dumper(int, _Integer)
+    connection.adapters.register_dumper(bool, _Integer)
+    connection.adapters.register_dumper(str, StrDumper)
+
+
+def _check(connection: Connection) -> None:
+    """Refuse a connection that has died while nobody used it.
+
+    An idle connection has nothing to read but the news of its end, so that asking the system is enough: a round trip
+    for each transaction would cost as much as one of its statements.
+    """
+    readable, _, _ = select.select([connection.fileno()], [], [], 0)
+    if readable:
+        ConnectionPool.check_connection(connection)
+
+
+def translate(exc: BaseException) -> StorageError:
+    """Return the storage error for what psycopg raised; its text names the code, never a value."""
+    code = getattr(exc, "sqlstate", None) or type(exc).__name__
+    if isinstance(exc, errors.IntegrityError):
+        return ConstraintError(f"the statement breaks a constraint of its table ({code}); nothing of it was stored")
+    if isinstance(exc, _LOST_RACE):
+        return LostRaceError(
+            f"other transactions kept the rows of this one locked or changed them ({code}); nothing of it was stored: "
+            "try again, and see that no transaction is left open for long"
+        )
+    if isinstance(exc, errors.QueryCanceled):
+        return DatabaseUnavailableError(
+            f"a statement ran longer than statement_timeout allows ({code}); nothing of its transaction was stored: "
+            "try again when the server is less busy, or give the URL another statement_timeout"
+        )
+    if isinstance(exc, psycopg.OperationalError):
+        return DatabaseUnavailableError(
+            f"the database server cannot be reached, or has ended the connection ({code}); nothing of the transaction "
+            "was stored: see that the server runs and lets this user in, then try again"
+        )
+    if isinstance(exc, OverflowError | UnicodeError | psycopg.DataError):
+        return StorageError(f"a parameter cannot be stored ({code}); expected 64-bit integers and well-formed text")
+    return StorageError(f"PostgreSQL refused the statement ({code}); the cause has the details")

@@ -1,0 +1,246 @@
+"""The PostgreSQL engine: a pool of connections, explicit transactions, lost races run again."""
+
+import ctypes
+import os
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
+
+from storage.engine import Handle, Options
+from storage.errors import OUTCOME_UNKNOWN, DatabaseUnavailableError, OutcomeUnknownError, StorageError
+from storage.port import Result, Transaction
+from storage.postgres.connection import FAILURES, Connection, LostRaceError, make_pool, translate
+from storage.postgres.migrate import MIGRATOR
+from storage.postgres.target import Target, local_settings
+from storage.postgres.transaction import READING, WRITING, PostgresTransaction
+from storage.schema import Schema
+from storage.statements import Texts, quoted
+from storage.transacting import CLOSED, DOOMED, NESTED, READ_ONLY, missing
+
+__all__ = ["PostgresDatabase"]
+
+_MIGRATING = "storage schema"
+_ATTEMPTS = 50
+_LONGEST_PAUSE_SECONDS = 0.25
+_LOCK_WAITS = 5
+_LOCK_NOT_AVAILABLE = "55P03"
+_CONNECTIONS_TRIED = 3
+
+
+def pause(attempt: int) -> None:
+    """Wait a little before a lost race is run again: longer each time, and never as long as the others wait."""
+    time.sleep(random.uniform(0, min(_LONGEST_PAUSE_SECONDS, 0.002 * 2**attempt)))  # noqa: S311 # not a secret
+
+
+class PostgresDatabase(Handle):
+    """The port's Database over a pool of connections to one schema."""
+
+    def __init__(
+        self,
+        location: str,
+        target: Target,
+        options: Options,
+        *,
+        read_only: bool = False,
+        pause: Callable[[int], None] = pause,
+    ) -> None:
+        self.location = location
+        self.clock = options.clock
+        self.new_id = options.new_id
+        self.read_only = read_only
+        self._target = target
+        self._pause = pause
+        self._closed = False
+        self._required: set[Schema] = set()
+        settings = local_settings(target, synchronous=options.synchronous)
+        self._begin_write = f"BEGIN; {settings}"
+        self._begin_read = f"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; {settings}"
+        self._start()
+
+    def _start(self) -> None:
+        self._pool = make_pool(self._target)
+        self._local = threading.local()
+        self._open: set[PostgresTransaction] = set()
+
+    def write(self, body: Callable[[Transaction], Result]) -> Result:
+        """Run `body` between BEGIN and COMMIT, again where it lost against another transaction; see the port."""
+        lock_waits = 0
+        for attempt in range(_ATTEMPTS):
+            try:
+                with self._writing() as transaction:
+                    return body(transaction)
+            except LostRaceError as lost:
+                lock_waits += getattr(lost.__cause__, "sqlstate", None) == _LOCK_NOT_AVAILABLE
+                if lock_waits >= _LOCK_WAITS or attempt == _ATTEMPTS - 1:
+                    raise
+            self._pause(attempt)
+        raise AssertionError  # pragma: no cover - the last attempt returns or raises
+
+    def read(self, body: Callable[[Transaction], Result]) -> Result:
+        """Run `body` on one snapshot; see the port."""
+        with self._begun(self._begin_read, READING) as (connection, transaction):
+            try:
+                return body(transaction)
+            finally:
+                _roll_back(connection, transaction)
+
+    def transaction(self) -> AbstractContextManager[Transaction]:
+        """Open a write transaction for a `with` block; see the port."""
+        return self._writing()
+
+    def require(self, schema: Schema) -> None:
+        """Make sure of the tables of `schema`; see the port."""
+        self._check_usable()
+        if schema in self._required:
+            return
+        if self.read(lambda tx: MIGRATOR.pending(tx, schema)):
+            self._amend(schema)
+        self._required.add(schema)
+
+    def close(self) -> None:
+        """Close the handle; see the port."""
+        self._closed = True
+        self._pool.close()
+
+    @property
+    def usable(self) -> bool:
+        """Whether the handle is open."""
+        return not self._closed
+
+    def forget_inherited(self) -> bool:
+        """Leave the pool to the parent, whose connections a farewell of the child would end, and make another."""
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._pool))
+        for transaction in self._open:
+            transaction.inherited = True
+            transaction.end()
+        if not self._closed:
+            self._start()
+        return False
+
+    def _amend(self, schema: Schema) -> None:
+        if self.read_only:
+            if absent := self.read(lambda tx: MIGRATOR.missing_tables(tx, schema)):
+                raise missing(schema, absent)
+            return
+
+        def body(transaction: Transaction) -> None:
+            transaction.lock_name(_MIGRATING)
+            MIGRATOR.migrate(transaction, schema)
+
+        if self._target.schema is not None:
+            self.write(self._make_schema)
+        self.write(body)
+
+    def _make_schema(self, transaction: Transaction) -> None:
+        name = self._target.schema or ""
+        transaction.execute("SELECT pg_advisory_xact_lock(hashtextextended(:name, 0))", {"name": _MIGRATING})
+        # Asked first, since who may use a schema need not be allowed to make one.
+        if not transaction.execute("SELECT 1 AS found FROM pg_namespace WHERE nspname = :name", {"name": name}):
+            transaction.execute(f"CREATE SCHEMA {quoted(name)}")
+
+    def _check_usable(self) -> None:
+        if self._closed:
+            raise StorageError(CLOSED)
+
+    @contextmanager
+    def _begun(self, statement: str, texts: Texts[str]) -> Iterator[tuple[Connection, PostgresTransaction]]:
+        """Take a connection out of the pool and begin; a thread may have one transaction at a time."""
+        self._check_usable()
+        if self._local.__dict__.get("transaction") is not None:
+            raise StorageError(NESTED)
+        pool, process = self._pool, os.getpid()
+        connection = _ready(pool, statement)
+        transaction = self._local.transaction = PostgresTransaction(self, connection, texts)
+        self._open.add(transaction)
+        try:
+            yield connection, transaction
+        finally:
+            # A forked child that comes here has neither the connection nor its pool.
+            if process == os.getpid():
+                self._local.transaction = None
+                self._open.discard(transaction)
+                pool.putconn(connection)
+
+    @contextmanager
+    def _writing(self) -> Iterator[Transaction]:
+        if self.read_only:
+            raise StorageError(READ_ONLY)
+        with self._begun(self._begin_write, WRITING) as (connection, transaction):
+            try:
+                yield transaction
+            except BaseException as failure:
+                _roll_back(connection, transaction)
+                # An error that the body made of a lost race says less than the race.
+                if transaction.lost_race is not None and failure is not transaction.lost_race:
+                    raise transaction.lost_race from failure
+                raise
+            _commit(connection, transaction)
+        transaction.run_actions()
+
+
+def _commit(connection: Connection, transaction: PostgresTransaction) -> None:
+    if transaction.lost_race is not None or transaction.doomed:
+        _roll_back(connection, transaction)
+        raise transaction.lost_race or StorageError(f"{transaction.doomed}; {DOOMED}")
+    _ = transaction.connection
+    transaction.end()
+    try:
+        answer = connection.execute("COMMIT").statusmessage
+    except FAILURES as exc:
+        if connection.closed:
+            raise OutcomeUnknownError(OUTCOME_UNKNOWN) from exc
+        # The server is there, and says that it has not committed.
+        raise translate(exc) from exc
+    except BaseException:
+        connection.close()
+        raise
+    if answer != "COMMIT":
+        raise StorageError(f"a statement of the transaction failed and its error was caught; {DOOMED}")
+
+
+def _roll_back(connection: Connection, transaction: PostgresTransaction) -> None:
+    if transaction.inherited:
+        return
+    transaction.end()
+    try:
+        connection.execute("ROLLBACK")
+    except FAILURES:
+        # The server rolls back what it loses; a connection that is closed goes to no other thread.
+        connection.close()
+
+
+def _ready(pool: ConnectionPool[Connection], statement: str) -> Connection:
+    """Take a connection on which BEGIN has succeeded: one that turns out to be dead has cost nothing yet."""
+    for remaining in reversed(range(_CONNECTIONS_TRIED)):
+        connection = _taken(pool)
+        try:
+            connection.execute(statement)
+        except FAILURES as exc:
+            pool.putconn(connection)
+            if not (connection.closed and remaining):
+                raise translate(exc) from exc
+        except BaseException:
+            connection.close()
+            pool.putconn(connection)
+            raise
+        else:
+            return connection
+    raise AssertionError  # pragma: no cover - the last one is returned or refused
+
+
+def _taken(pool: ConnectionPool[Connection]) -> Connection:
+    try:
+        return pool.getconn()
+    except (PoolTimeout, TooManyRequests) as exc:
+        raise DatabaseUnavailableError(
+            f"all {pool.max_size} connections of this handle are in use, or the server lets no further one in; end "
+            "transactions sooner, or give the URL a larger pool_size, then try again"
+        ) from exc
+    except PoolClosed as exc:
+        raise StorageError(CLOSED) from exc
+    except FAILURES as exc:
+        raise translate(exc) from exc

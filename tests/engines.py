@@ -1,0 +1,273 @@
+"""The engines that every test of a database runs on, and empty databases on each.
+
+A test that asks for `engine`, or for a fixture that does, runs once for each engine of `--engines`. A PostgreSQL server
+is looked for at POSTGRES_URL; where none answers, those tests are skipped, or fail in CI.
+"""
+
+import itertools
+import os
+import sqlite3
+from abc import ABC, abstractmethod
+from contextlib import closing
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, Final, Self
+from urllib.parse import parse_qsl, urlsplit
+
+import psycopg
+import pytest
+
+import storage
+from fsm.schema import GATEWAY_SCHEMA
+from storage.statements import quoted
+
+__all__ = ["ENGINES", "SERVER", "Engine", "Postgres", "drop", "make_engine", "on_server", "url_of"]
+
+SERVER: Final = os.environ.get("POSTGRES_URL", "postgresql://postgres@127.0.0.1:5432/postgres")
+SCHEMAS: Final = (GATEWAY_SCHEMA,)
+_NUMBERS: Final = itertools.count(1)
+
+
+class Engine(ABC):
+    """One engine, for one test: what is asked of it is gone when the test ends."""
+
+    is_server = False
+
+    def __init__(self) -> None:
+        self._opened: list[storage.Database] = []
+
+    @abstractmethod
+    def location(self) -> str:
+        """Return a location at which nothing is yet."""
+
+    def empty(self) -> str:
+        """Return a location at which no row is yet, though there may be tables of the gateway."""
+        return self.location()
+
+    def open(self, location: str, **options: Any) -> storage.Database:
+        """Open a database without synchronising to disk: no test here pulls the plug."""
+        handle = storage.open_database(location, **{"synchronous": "normal", **options})
+        self._opened.append(handle)
+        return handle
+
+    def fresh(self, **options: Any) -> storage.Database:
+        """Open a database without rows and let go of the one before, for tests that need many."""
+        self.dispose()
+        return self.open(self.empty(), **options)
+
+    @abstractmethod
+    def spoil(self, location: str, statement: str) -> None:
+        """Change a table past the library and past every CHECK of it, as no release of the library would."""
+
+    def dispose(self) -> None:
+        """Close what was opened."""
+        while self._opened:
+            self._opened.pop().close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.dispose()
+
+
+class Sqlite(Engine):
+    """Files in a directory of the test, and databases in memory where many are needed."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__()
+        self._names = (f"state{number or ''}.db" for number in itertools.count())
+        self._directory = directory
+
+    def location(self) -> str:
+        """Return the path of a file that is not there."""
+        return str(self._directory / next(self._names))
+
+    def fresh(self, **options: Any) -> storage.Database:
+        """Open a database in memory."""
+        self.dispose()
+        return self.open(":memory:", **options)
+
+    def spoil(self, location: str, statement: str) -> None:
+        """Let SQLite ignore its CHECKs."""
+        with closing(sqlite3.connect(location, isolation_level=None)) as connection:
+            connection.execute("PRAGMA ignore_check_constraints = ON")
+            connection.execute(statement)
+
+
+class Memory(Sqlite):
+    """Databases in memory alone, for what must hold of their one connection too."""
+
+    def location(self) -> str:
+        """Return what is another database each time."""
+        return ":memory:"
+
+
+class Postgres(Engine):
+    """Schemas of the server's database; one that is as the library has made it is emptied and used again."""
+
+    is_server = True
+    _unused: ClassVar[dict[str, str]] = {}
+    """Empty schemas, with what tells that nobody has changed one since."""
+
+    def __init__(self, isolation: str | None = None) -> None:
+        super().__init__()
+        self._isolation = isolation
+        self._own: list[str] = []
+        self._lent: dict[str, str] = {}
+
+    def location(self) -> str:
+        """Return the URL of a schema that is not there."""
+        self._own.append(_new_schema())
+        return url_of(self._own[-1], isolation=self._isolation)
+
+    def empty(self) -> str:
+        """Return the URL of a schema whose tables are empty, if there are any."""
+        schema, state = self._unused.popitem() if self._unused else (_new_schema(), "")
+        self._lent[schema] = state
+        return url_of(schema, isolation=self._isolation)
+
+    def spoil(self, location: str, statement: str) -> None:
+        """Drop the CHECKs of the table that is updated first."""
+        schema = quoted(dict(parse_qsl(urlsplit(location).query))["search_path"])
+        found = "SELECT conname FROM pg_constraint WHERE contype = 'c' AND conrelid = %s::regclass"
+        verb, table, *_ = statement.split()
+        for (name,) in on_server(found, f"{schema}.{table}") if verb == "UPDATE" else ():
+            on_server(f"ALTER TABLE {schema}.{table} DROP CONSTRAINT {quoted(name)}")
+        on_server(f"SET search_path = {schema}")
+        on_server(statement)
+        on_server("RESET search_path")
+
+    def dispose(self) -> None:
+        """Close what was opened, and drop the schemas that cannot be used again."""
+        super().dispose()
+        while self._lent:
+            schema, state = self._lent.popitem()
+            now = _state_of(schema)
+            if now == state or _shape_of(schema) == _made_shape():
+                _clear(schema)
+                self._unused[schema] = now
+            else:
+                self._own.append(schema)
+        while self._own:
+            drop(self._own.pop())
+
+    @classmethod
+    def finish(cls) -> None:
+        """Drop what is left at the end of all tests."""
+        while cls._unused:
+            drop(cls._unused.popitem()[0])
+
+
+def _new_schema() -> str:
+    return f"gateway_fsm_test_{os.getpid()}_{next(_NUMBERS)}"
+
+
+def drop(schema: str) -> None:
+    """Drop a schema and all that is in it."""
+    on_server(f"DROP SCHEMA IF EXISTS {quoted(schema)} CASCADE")
+
+
+@cache
+def _made_shape() -> str:
+    schema = _new_schema()
+    handle = storage.open_database(url_of(schema))
+    for each in SCHEMAS:
+        handle.require(each)
+    handle.close()
+    shape = _shape_of(schema)
+    drop(schema)
+    return shape
+
+
+def _clear(schema: str) -> None:
+    """Delete every row: in tables as small as these that is quicker than TRUNCATE."""
+    for each in SCHEMAS:
+        for table in reversed(each.tables):
+            on_server(f"DELETE FROM {schema}.{table.name}")
+            if table.autoincrement:
+                on_server(f"ALTER TABLE {schema}.{table.name} ALTER {table.primary_key[0]} RESTART")
+
+
+def _state_of(schema: str) -> str:
+    """Return what changes with every change of a table, and costs little to ask."""
+    ((state,),) = on_server(_STATE, schema)
+    return str(state)
+
+
+def _shape_of(schema: str) -> str:
+    ((shape,),) = on_server(_SHAPE, {"schema": schema})
+    return str(shape).replace(schema, "schema")
+
+
+_STATE: Final = """
+    WITH tables AS (SELECT oid, xmin FROM pg_class WHERE relnamespace = to_regnamespace(%s))
+    SELECT concat_ws(' ',
+        (SELECT concat(count(*), ':', max(xmin::text::bigint)) FROM tables),
+        (SELECT concat(count(*), ':', max(xmin::text::bigint)) FROM pg_attribute
+            WHERE attrelid IN (SELECT oid FROM tables)),
+        (SELECT concat(count(*), ':', max(xmin::text::bigint)) FROM pg_constraint
+            WHERE conrelid IN (SELECT oid FROM tables)),
+        (SELECT concat(count(*), ':', max(xmin::text::bigint)) FROM pg_trigger
+            WHERE tgrelid IN (SELECT oid FROM tables)))
+"""
+_SHAPE: Final = """
+    SELECT string_agg(part, '; ' ORDER BY part) FROM (
+        SELECT concat_ws(' ', class.relkind, class.relname, attribute.attname, attribute.atttypid::regtype,
+            attribute.attnotnull, attribute.attisdropped, attribute.attidentity) AS part
+        FROM pg_class AS class JOIN pg_attribute AS attribute ON attribute.attrelid = class.oid AND attnum > 0
+        WHERE class.relnamespace = to_regnamespace(%(schema)s)
+        UNION ALL SELECT concat_ws(' ', conrelid::regclass, pg_get_constraintdef(oid)) FROM pg_constraint
+        WHERE connamespace = to_regnamespace(%(schema)s)
+        UNION ALL SELECT pg_get_triggerdef(pg_trigger.oid) FROM pg_trigger
+        JOIN pg_class ON pg_class.oid = tgrelid WHERE relnamespace = to_regnamespace(%(schema)s) AND NOT tgisinternal
+    ) AS parts
+"""
+
+
+def url_of(schema: str, *, isolation: str | None = None, **parameters: object) -> str:
+    """Return the URL of a schema on the server of the tests."""
+    given = {"search_path": schema, **parameters}
+    if isolation is not None:
+        given["options"] = f"-c%20default_transaction_isolation%3D{isolation}"
+    query = "&".join(f"{name}={value}" for name, value in given.items())
+    return f"{SERVER}{'&' if '?' in SERVER else '?'}{query}"
+
+
+def on_server(statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
+    """Run a statement by plain psycopg, as another program would."""
+    given = parameters[0] if parameters and isinstance(parameters[0], dict) else parameters or None
+    cursor = _connection().execute(statement.encode(), given)
+    return cursor.fetchall() if cursor.description else []
+
+
+@cache
+def _connection() -> "psycopg.Connection[tuple[Any, ...]]":
+    options = "-c client_min_messages=warning -c synchronous_commit=off"
+    return psycopg.connect(SERVER, autocommit=True, options=options)
+
+
+@cache
+def _why_no_server() -> str:
+    try:
+        psycopg.connect(SERVER, connect_timeout=5).close()
+    except psycopg.Error as exc:
+        return f"no PostgreSQL server lets the tests in ({type(exc).__name__}); start one, or set POSTGRES_URL"
+    return ""
+
+
+def require_server() -> None:
+    """Skip the test where no PostgreSQL server answers; in CI that is a failure."""
+    if reason := _why_no_server():
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
+
+
+ENGINES: Final = ("sqlite", "memory", "postgres", "serializable")
+
+
+def make_engine(name: str, directory: Path) -> Engine:
+    """Return an engine by its name; the last one is PostgreSQL with SERIALIZABLE as the server's default."""
+    if name in ("sqlite", "memory"):
+        return (Sqlite if name == "sqlite" else Memory)(directory)
+    require_server()
+    return Postgres("serializable" if name == "serializable" else None)
