@@ -14,16 +14,16 @@ help: ## Show what there is to make.
 	&& $(PYTHON) -m venv .venv && touch $@
 
 .venv/cli: .venv/python pyproject.toml
-	@$(PIP) --editable '.[cli]' && touch $@
+	@$(PIP) --editable '.[cli,postgres]' && touch $@
 
 .venv/test: .venv/python pyproject.toml
 	@$(PIP) --editable '.[test]' && touch $@
 
-demo: .venv/cli ## Kill a driver in the middle of its work and find nothing lost (about 15 seconds).
-	@$(BIN)/fsm demo
+demo: .venv/cli ## Kill a driver in the middle of its work and find nothing lost (about 15 seconds); DB=postgresql://... plays it there.
+	@$(BIN)/fsm demo $(if $(DB),--db '$(DB)')
 
-test: .venv/test ## Run the whole test suite.
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+test: .venv/test ## Run the whole test suite; ENGINES=sqlite (postgres, serializable) runs what touches a database on these alone.
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(if $(ENGINES),--engines $(ENGINES))
 
 lint: .venv/test ## Check style and format.
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .

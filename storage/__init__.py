@@ -1,4 +1,23 @@
-"""Databases below the lifecycles: engines, transactions, tables as data, validation of what is stored."""
+"""Databases below the lifecycles: engines, transactions, tables as data, validation of what is stored.
+
+An operation sees the port alone (`storage.port`): `Database` and `Transaction`, whose docstrings say what is promised,
+the isolation first. Which engine stands behind a handle is decided by its location, and by nothing else.
+
+To add an engine, say `mysql`:
+
+1. Write the module or package `storage/mysql`. A URL's scheme names it: `mysql://...` imports `storage.mysql` and asks
+   its `ENGINE` (`storage.engine.Engine`) for the name of the database that the URL means, and for a handle on it.
+2. The handle is a `storage.engine.Handle`, its transactions a `storage.transacting.EngineTransaction`, which has marks,
+   actions and ends already. They run statements with `:name` placeholders (`storage.statements` translates), lock what
+   `lock` and `lock_name` are handed (`locks_rows` says that this is needed), tell a lost race from a failure and a
+   refused commit from an unknown one.
+3. Tables: a `storage.creating.Dialect` spells the three column types, and a `storage.migrating.Migrator` reads the
+   shape of existing tables as `storage.judge.Shape`; what is missing or outdated follows from these.
+4. Name it in the fixture (`make_engine` in `tests/engines.py`): every test of a database then runs on it, and what it
+   gets wrong shows. Its driver becomes an extra of that name in `pyproject.toml`.
+
+Nothing in `fsm` and no other file of this package changes.
+"""
 
 from storage.canonical import canonical_json, decode_json
 from storage.engine import random_id

@@ -43,7 +43,7 @@ def seconds(value: float) -> float:
 
 def _location(value: str) -> str:
     if not value.strip() or value == ":memory:":
-        raise typer.BadParameter("give the path of a database file")
+        raise typer.BadParameter("give the path of a database file, or the URL of a database")
     return value
 
 
@@ -53,7 +53,14 @@ def require_existing(location: str) -> None:
         raise CommandRefusedError("no database file at this location; fsm submit makes one")
 
 
-Location = Annotated[str, typer.Argument(metavar="LOCATION", callback=_location, help="The database file.")]
+Location = Annotated[
+    str,
+    typer.Argument(
+        metavar="LOCATION",
+        callback=_location,
+        help="A database file, or a URL such as postgresql://user@host/database.",
+    ),
+]
 Room = Annotated[str, typer.Option("--room", metavar="ROOM", callback=named, help="The room.")]
 Task = Annotated[str, typer.Option("--task", metavar="TASK", callback=named, help="The task.")]
 OptionalGateway = Annotated[

@@ -24,17 +24,17 @@ __all__ = ["demo"]
 GATEWAY: Final = "gateway:demo"
 
 
-def _path(value: str | None) -> str | None:
+def _location(value: str | None) -> str | None:
     if value is None:
         return None
-    if not value.strip() or value == ":memory:" or "://" in value:
-        raise typer.BadParameter("give the path of a database file")
-    return str(Path(value).absolute())
+    if not value.strip() or value == ":memory:":
+        raise typer.BadParameter("give the path of a database file, or the URL of a database")
+    return value if "://" in value else str(Path(value).absolute())
 
 
 Db = Annotated[
     str | None,
-    typer.Option("--db", metavar="PATH", callback=_path, help="Play in this database, in a room of its own."),
+    typer.Option("--db", metavar="LOCATION", callback=_location, help="Play in this database, in a room of its own."),
 ]
 
 
