@@ -9,7 +9,7 @@ from storage.errors import (
     UnsupportedDatabaseError,
     WalResetWarning,
 )
-from storage.opening import open_database, random_id, resolve
+from storage.opening import clock_of, open_database, probe, random_id, resolve
 from storage.port import Database, Location, Parameters, Row, Transaction, Value
 from storage.schema import Column, ForeignKey, Index, Schema, Table
 from storage.validate import choice, flag, identifier, instance, integer, number, reading, record, text
@@ -34,6 +34,7 @@ __all__ = [
     "WalResetWarning",
     "canonical_json",
     "choice",
+    "clock_of",
     "decode_json",
     "flag",
     "identifier",
@@ -41,6 +42,7 @@ __all__ = [
     "integer",
     "number",
     "open_database",
+    "probe",
     "random_id",
     "reading",
     "record",

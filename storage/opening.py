@@ -14,9 +14,9 @@ from typing import Any, Literal
 from attrs import define, frozen
 
 from storage.errors import DatabaseUnavailableError, StorageError, UnsupportedDatabaseError
-from storage.port import Database, Location
+from storage.port import Database, Location, Parameters
 from storage.sqlite import connection
-from storage.sqlite.database import FORKED_WITHIN, SqliteDatabase
+from storage.sqlite.database import FORKED_WITHIN, SqliteDatabase, look
 
 Synchronous = Literal["full", "normal"]
 
@@ -153,15 +153,71 @@ def resolve(db: Database | Location, *, error: type[Exception]) -> Database:
     """
     if isinstance(db, Database):
         return db
-    text = _location(db, error)
-    if text == _MEMORY:
-        raise error("db: expected a handle for a database in memory; open it with open_database and pass the handle")
-    path = os.path.realpath(text)
+    path = _path(db, error)
     with _handles.lock:
         found = _handles.find(path, read_only=False)
         if found is None or not (found.database.usable or found.replaced):
             return open_database(path)
         return found.database if found.database.usable else _open_file(path, found.options, read_only=False)
+
+
+def probe(
+    db: Database | Location,
+    table: str,
+    sql: str,
+    parameters: Parameters,
+    *,
+    timeout_seconds: float,
+    error: type[Exception],
+) -> bool:
+    """Tell at once whether a query finds a row, as `Database.probe` does; False where there is no database either.
+
+    A location is looked at without being opened for anything else: what follows finds it as it was.
+
+    Raises:
+        error: `db` is neither a handle nor a location; `:memory:` is none here.
+        StorageError: as `Database.probe` raises.
+    """
+    if isinstance(db, Database):
+        return db.probe(table, sql, parameters, timeout_seconds=timeout_seconds)
+    path = _path(db, error)
+    if not _is_file(path):
+        return False
+    with _handles.lock:
+        _handles.find(path, read_only=False)
+        database = _open_beside(path, timeout_seconds)
+    return look(database, table, sql, parameters)
+
+
+def clock_of(db: Database | Location, *, error: type[Exception]) -> Callable[[], float]:
+    """Return the clock of a handle, and for a location that of the handle which is open on it, else the default.
+
+    Nothing is opened.
+
+    Raises:
+        error: `db` is neither a handle nor a location; `:memory:` is none here.
+    """
+    if isinstance(db, Database):
+        return db.clock
+    with _handles.lock:
+        opened = _handles.by_location.get((_path(db, error), False))
+    return _Options().clock if opened is None else opened.options.clock
+
+
+def _is_file(path: str) -> bool:
+    try:
+        return Path(path).is_file()
+    except OSError as exc:
+        # Not chained: the system's error carries the path.
+        reason = exc.strerror
+    raise DatabaseUnavailableError(f"db: the database cannot be looked for ({reason}); check that the path is right")
+
+
+def _path(value: object, error: type[Exception]) -> str:
+    text = _location(value, error)
+    if text == _MEMORY:
+        raise error("db: expected a handle for a database in memory; open it with open_database and pass the handle")
+    return os.path.realpath(text)
 
 
 def _location(value: object, error: type[Exception]) -> str:
@@ -224,8 +280,18 @@ def _open_file(path: str, options: _Options, *, read_only: bool) -> Database:
         new_id=options.new_id,
         read_only=read_only,
         prepare=partial(connection.choose_journal, path),
+        beside=partial(_open_beside, path),
     )
     _handles.by_location[path, read_only] = _Opened(database, options)
+    _handles.all.add(database)
+    return database
+
+
+def _open_beside(path: str, timeout_seconds: float) -> SqliteDatabase:
+    """Open one more handle on a file, which nobody finds by the location; a fork must know of it all the same."""
+    _handles.require_free(path)
+    connect = partial(connection.connect_read_only, path, timeout_seconds)
+    database = SqliteDatabase(path, connect, clock=time.time, new_id=random_id, read_only=True)
     _handles.all.add(database)
     return database
 

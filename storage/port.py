@@ -47,6 +47,19 @@ class Transaction(ABC):
         """How many rows this transaction has inserted, updated and deleted so far, without those that `undo` undid."""
 
     @abstractmethod
+    def lock_name(self, name: str) -> None:
+        """Take turns, until the end of the transaction, with every other write transaction that names the same text.
+
+        For decisions over rows that have no row in common which is always there to be locked. Name the lock before
+        anything is read that the decision rests on, and before any row is locked. Naming it again costs nothing. An
+        engine that lets one writer in at a time has nothing to do.
+
+        Raises:
+            StorageError: the transaction is over.
+            DatabaseUnavailableError: the lock was not to be had in time.
+        """
+
+    @abstractmethod
     def after_commit(self, action: Callable[[], None]) -> None:
         """Run `action` once the transaction is committed, after those registered before it.
 
@@ -157,6 +170,18 @@ class Database(ABC):
             UnsupportedDatabaseError: a table has another shape; the database was left as it was.
             StorageError: the handle is closed, or this thread has a transaction open on it.
             DatabaseUnavailableError: another process held the write lock too long.
+        """
+
+    @abstractmethod
+    def probe(self, table: str, sql: str, parameters: Parameters, *, timeout_seconds: float) -> bool:
+        """Tell whether a query finds a row, as far as that can be told at once; False where `table` does not exist.
+
+        Nothing is created, migrated or written, and nobody is waited for longer than `timeout_seconds`. It sees what
+        is committed, and may be asked while this thread has a transaction open, unless the engine has one connection.
+
+        Raises:
+            StorageError: the handle is closed, or the query does not fit what is there.
+            DatabaseUnavailableError: the database cannot be read within that time.
         """
 
     @abstractmethod

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 
 from storage.errors import DatabaseUnavailableError, OutcomeUnknownError, StorageError, UnsupportedDatabaseError
-from storage.port import Database, Result, Transaction
+from storage.port import Database, Parameters, Result, Transaction
 from storage.schema import Schema
 from storage.sqlite import connection as connections
 from storage.sqlite.connection import FAILURES, primary_code
 from storage.sqlite.filesystem import identity
-from storage.sqlite.migrate import migrate, missing_tables, pending, rebuilding
+from storage.sqlite.migrate import migrate, pending, rebuilding, missing_tables
 from storage.sqlite.sessions import Session, Sessions
 from storage.sqlite.transaction import READING, WRITING, SqliteTransaction, control
 from storage.statements import Texts
@@ -42,7 +42,8 @@ FORKED_WITHIN = (
 class SqliteDatabase(Database):
     """The port's Database over connections that `connect` makes: one per thread, or one for all when `shared`.
 
-    `prepare` is called once with each connection, ahead of its first write.
+    `prepare` is called once with each connection, ahead of its first write. `beside` opens another handle on the file,
+    which reads only and waits for a lock no longer than it is told; without it there is no file to open again.
     """
 
     def __init__(
@@ -55,12 +56,14 @@ class SqliteDatabase(Database):
         read_only: bool = False,
         shared: bool = False,
         prepare: Callable[[sqlite3.Connection], None] = lambda _: None,
+        beside: Callable[[float], "SqliteDatabase"] | None = None,
     ) -> None:
         self.location = location
         self.clock = clock
         self.new_id = new_id
         self.read_only = read_only
         self._prepare = prepare
+        self._beside = beside
         self._unusable = ""
         self._held_at_fork = False
         self._names: dict[str, tuple[str, ...]] = {}
@@ -106,6 +109,20 @@ class SqliteDatabase(Database):
         if self.read(lambda transaction: pending(transaction, schema)):
             self._amend(session, schema)
         session.schemas.add(schema)
+
+    def probe(self, table: str, sql: str, parameters: Parameters, *, timeout_seconds: float) -> bool:
+        """Look by way of a connection of its own, or of the only one there is; see the port."""
+        self._check_usable()
+        if self.replaced:
+            raise DatabaseUnavailableError(_REPLACED)
+        if self._beside is not None:
+            return look(self._beside(timeout_seconds), table, sql, parameters)
+        self._take_turn(timeout_seconds)
+        try:
+            return self.read(lambda transaction: finds(transaction, table, sql, parameters))
+        finally:
+            if self._turn is not None:
+                self._turn.release()
 
     def close(self) -> None:
         """Close the handle; see the port."""
@@ -180,8 +197,9 @@ class SqliteDatabase(Database):
             raise DatabaseUnavailableError(_REPLACED)
         return self._connect()
 
-    def _take_turn(self) -> None:
-        if self._turn is not None and not self._turn.acquire(timeout=connections.BUSY_TIMEOUT_SECONDS):
+    def _take_turn(self, timeout_seconds: float | None = None) -> None:
+        timeout = connections.BUSY_TIMEOUT_SECONDS if timeout_seconds is None else timeout_seconds
+        if self._turn is not None and not self._turn.acquire(timeout=timeout):
             raise DatabaseUnavailableError(
                 "the connection of this :memory: database is in use by another thread's transaction; "
                 "end that one, then try again"
@@ -304,6 +322,19 @@ class SqliteDatabase(Database):
         finally:
             if turn is not None:
                 turn.release()
+
+
+def look(database: SqliteDatabase, table: str, sql: str, parameters: Parameters) -> bool:
+    """Tell whether a query finds a row, by way of a handle made for this alone, and close it; see `Database.probe`."""
+    try:
+        return database.read(lambda transaction: finds(transaction, table, sql, parameters))
+    finally:
+        database.close()
+
+
+def finds(transaction: Transaction, table: str, sql: str, parameters: Parameters) -> bool:
+    """Tell whether the table exists and the query finds a row."""
+    return transaction.table_exists(table) and bool(transaction.execute(sql, parameters))
 
 
 def _run_after_commit(action: Callable[[], None]) -> None:

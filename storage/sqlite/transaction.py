@@ -114,6 +114,10 @@ class SqliteTransaction(Transaction):
             raise _over()
         return connection.total_changes - self._started_at
 
+    def lock_name(self, name: str) -> None:
+        """Nothing to take: BEGIN IMMEDIATE has let this writer in alone; see the port."""
+        _ = self.connection, name
+
     def after_commit(self, action: Callable[[], None]) -> None:
         """Run `action` after the commit; see the port."""
         _ = self.connection
