@@ -11,10 +11,12 @@ from storage.errors import (
 )
 from storage.opening import clock_of, open_database, probe, random_id, resolve
 from storage.port import Database, Location, Parameters, Row, Transaction, Value
-from storage.schema import Column, ForeignKey, Index, Schema, Table
+from storage.schema import Added, Backfill, Column, ForeignKey, Index, Schema, Table
 from storage.validate import choice, flag, identifier, instance, integer, number, reading, record, text
 
 __all__ = [
+    "Added",
+    "Backfill",
     "Column",
     "ConstraintError",
     "Database",

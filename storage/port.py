@@ -29,7 +29,8 @@ class Transaction(ABC):
 
         Stored text that is not UTF-8 comes back with its stray bytes as lone surrogates (PEP 383).
         Keys of `parameters` that the statement does not name are ignored. The text is the same for
-        every engine; compare with NULL through `IS [NOT] DISTINCT FROM`. A body that catches an
+        every engine; compare with NULL through `IS [NOT] DISTINCT FROM`, and count the bytes of a
+        column's text by `octet_length(column)`, a quoted or qualified name in it. A body that catches an
         error of its own statement must not go on as if nothing had happened: some engines refuse
         every later statement of the transaction.
 
@@ -162,9 +163,10 @@ class Database(ABC):
     def require(self, schema: Schema) -> None:
         """Make sure that the tables of `schema` exist in the right shape; costs nothing the next time.
 
-        Missing tables and indexes are created, an outdated set of values in a CHECK is rebuilt, all
-        in one transaction. A read-only handle only judges, and tolerates what it could have amended
-        except a missing table.
+        Missing tables and indexes are created, an outdated set of values in a CHECK is rebuilt, a
+        table that lacks an `added` column or is `rekeyed` is made anew with all of its rows, and the
+        schema's backfills run, all in one transaction. A read-only handle only judges, and tolerates
+        what it could have amended except a missing table or column.
 
         Raises:
             UnsupportedDatabaseError: a table has another shape; the database was left as it was.

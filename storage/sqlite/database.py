@@ -12,7 +12,7 @@ from storage.schema import Schema
 from storage.sqlite import connection as connections
 from storage.sqlite.connection import FAILURES, primary_code
 from storage.sqlite.filesystem import identity
-from storage.sqlite.migrate import migrate, pending, rebuilding, missing_tables
+from storage.sqlite.migrate import migrate, pending, rebuilding, unreadable_tables
 from storage.sqlite.sessions import Session, Sessions
 from storage.sqlite.transaction import READING, WRITING, SqliteTransaction, control
 from storage.statements import Texts
@@ -304,9 +304,9 @@ class SqliteDatabase(Database):
 
     def _amend(self, session: Session, schema: Schema) -> None:
         if self.read_only:
-            if missing := self.read(lambda transaction: missing_tables(transaction, schema)):
+            if missing := self.read(lambda transaction: unreadable_tables(transaction, schema)):
                 raise UnsupportedDatabaseError(
-                    f"expected the tables of {schema.name}, found none named {', '.join(missing)}; "
+                    f"expected the tables of {schema.name}, found none, or an older one, named {', '.join(missing)}; "
                     "open the database once for writing so that they are created"
                 )
             return

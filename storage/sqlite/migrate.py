@@ -3,20 +3,21 @@
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from itertools import count
 
 from storage.errors import ConstraintError, UnsupportedDatabaseError
-from storage.judge import differences, missing_indexes, outdated
+from storage.judge import Shape, differences, lacking, missing_indexes, older, outdated
 from storage.port import Transaction
 from storage.schema import Column, Schema, Table
-from storage.sqlite.shape import creating_text, limiting_checks, read_shape
-from storage.sqlite.statement_text import Check, create_index, create_table, listed, literal, one_of, quoted, renamed
+from storage.sqlite.rebuild import rebuild, remake
+from storage.sqlite.shape import read_shape
+from storage.sqlite.statement_text import create_index, create_table, one_of, quoted
 from storage.sqlite.transaction import control
 
 
-def missing_tables(transaction: Transaction, schema: Schema) -> tuple[str, ...]:
-    """Return the names of the declared tables that do not exist."""
-    return tuple(table.name for table in schema.tables if read_shape(transaction, table) is None)
+def unreadable_tables(transaction: Transaction, schema: Schema) -> tuple[str, ...]:
+    """Return the names of the declared tables that do not exist, or lack a column."""
+    shapes = {table: read_shape(transaction, table) for table in schema.tables}
+    return tuple(table.name for table, shape in shapes.items() if shape is None or lacking(table, shape))
 
 
 def pending(transaction: Transaction, schema: Schema) -> tuple[Table, ...]:
@@ -29,19 +30,21 @@ def pending(transaction: Transaction, schema: Schema) -> tuple[Table, ...]:
 
 
 def migrate(transaction: Transaction, schema: Schema) -> None:
-    """Create what is missing and rebuild what is outdated; judged again here, now that nobody else can write.
+    """Create what is missing, rebuild what is older and fill it in; judged again here, as nobody else can write now.
 
     Raises:
         UnsupportedDatabaseError: as `pending`; or the rows do not fit a missing index or the rebuilt table.
     """
-    for table in pending(transaction, schema):
+    amended = pending(transaction, schema)
+    added: set[tuple[str, str]] = set()
+    for table in amended:
         try:
-            _amend(transaction, table)
+            added.update((table.name, column) for column in _amend(transaction, table))
         except ConstraintError as exc:
-            raise UnsupportedDatabaseError(
-                f"table {table.name}: expected rows that keep its keys and constraints, found some that do not; "
-                "correct them and open the database again, which was left as it was"
-            ) from exc
+            raise _unfit(table) from exc
+    for backfill in schema.backfills if amended else ():
+        if backfill.after is None or backfill.after in added:
+            transaction.execute(backfill.statement)
 
 
 @contextmanager
@@ -70,15 +73,17 @@ def _needs_amending(transaction: Transaction, table: Table) -> bool:
     shape = read_shape(transaction, table)
     if shape is None:
         return True
-    if found := differences(table, shape):
+    if found := differences(table, shape, remaking=True):
         raise UnsupportedDatabaseError(
             f"table {table.name}: {'; '.join(found)}. The database was left as it was: "
             "open it with the version that made it, or move the table away so that it is made anew"
         )
-    columns = outdated(table, shape)
+    columns, is_older = outdated(table, shape), older(table, shape)
     for column in columns:
         _refuse_other_values(transaction, table, column)
-    return bool(columns or missing_indexes(table, shape))
+    if is_older:
+        _refuse_unfit_rows(transaction, table, shape)
+    return bool(is_older or columns or missing_indexes(table, shape))
 
 
 def _refuse_other_values(transaction: Transaction, table: Table, column: Column) -> None:
@@ -90,77 +95,34 @@ def _refuse_other_values(transaction: Transaction, table: Table, column: Column)
         )
 
 
-def _amend(transaction: Transaction, table: Table) -> None:
+def _refuse_unfit_rows(transaction: Transaction, table: Table, shape: Shape) -> None:
+    """Find ahead of any change the rows of an older table that the declared one would not take."""
+    present = [column for column in table.columns if column.name in shape.kinds]
+    unfit = [f"{quoted(column.name)} IS NULL" for column in present if not column.nullable]
+    unfit += [f"{quoted(column.name)} < {column.minimum}" for column in present if column.minimum is not None]
+    if unfit and transaction.execute(
+        f"SELECT 1 AS refused FROM {quoted(table.name)} WHERE {' OR '.join(unfit)} LIMIT 1"
+    ):
+        raise _unfit(table)
+
+
+def _unfit(table: Table) -> UnsupportedDatabaseError:
+    return UnsupportedDatabaseError(
+        f"table {table.name}: expected rows that keep its keys and constraints, found some that do not; "
+        "correct them and open the database again, which was left as it was"
+    )
+
+
+def _amend(transaction: Transaction, table: Table) -> tuple[str, ...]:
+    """Give a table its shape and return the names of the columns that it lacked."""
     shape = read_shape(transaction, table)
     if shape is None:
         transaction.execute(create_table(table))
+    elif older(table, shape):
+        remake(transaction, table, shape)
     elif columns := outdated(table, shape):
-        _rebuild(transaction, table, columns)
+        rebuild(transaction, table, columns)
     indexes = table.indexes if shape is None else missing_indexes(table, shape)
     for index in indexes:
         transaction.execute(create_index(table, index))
-
-
-def _rebuild(transaction: Transaction, table: Table, columns: tuple[Column, ...]) -> None:
-    """Copy a table into one that differs in the CHECKs of these columns, and put it in its place.
-
-    The new table is made from the text of the old one, so that further columns, their types,
-    defaults and constraints stay what they are.
-    """
-    following = _free_name(transaction, table.name)
-    attached = transaction.execute(
-        "SELECT sql FROM sqlite_master WHERE tbl_name = :name AND type IN ('index', 'trigger') AND sql IS NOT NULL",
-        {"name": table.name},
-    )
-    stored = transaction.execute("SELECT name, hidden FROM pragma_table_xinfo(:name)", {"name": table.name})
-    names = listed(tuple(str(row["name"]) for row in stored if row["hidden"] == 0))
-    create = creating_text(transaction, table.name) or ""
-    known = frozenset(str(row["name"]).lower() for row in stored)
-    transaction.execute(renamed(create, following, _replacements(create, columns, known)))
-    transaction.execute(f"INSERT INTO {quoted(following)} ({names}) SELECT {names} FROM {quoted(table.name)}")
-    _compare_counts(transaction, table, following)
-    _carry_sequence(transaction, table, following)
-    transaction.execute(f"DROP TABLE {quoted(table.name)}")
-    transaction.execute(f"ALTER TABLE {quoted(following)} RENAME TO {quoted(table.name)}")
-    for row in attached:
-        transaction.execute(str(row["sql"]))
-
-
-def _free_name(transaction: Transaction, name: str) -> str:
-    """Return a name that nothing has: whatever has it was not made here, where nothing outlives its transaction."""
-    rows = transaction.execute("SELECT name FROM sqlite_master UNION ALL SELECT name FROM sqlite_temp_master")
-    taken = {str(row["name"]).lower() for row in rows}
-    candidates = (f"{name}_next{number or ''}" for number in count())
-    return next(candidate for candidate in candidates if candidate.lower() not in taken)
-
-
-def _replacements(create: str, columns: tuple[Column, ...], known: frozenset[str]) -> dict[Check, str]:
-    """Put the declared condition in place of a column's first CHECK, and of its others one that always holds."""
-    replacements = {}
-    for column in columns:
-        for position, check in enumerate(limiting_checks(create, column, known)):
-            replacements[check] = "1" if position else one_of(column)
-    return replacements
-
-
-def _compare_counts(transaction: Transaction, table: Table, following: str) -> None:
-    (counts,) = transaction.execute(
-        f"SELECT (SELECT count(*) FROM {quoted(table.name)}) AS before, "
-        f"(SELECT count(*) FROM {quoted(following)}) AS after"
-    )
-    if counts["before"] != counts["after"]:
-        raise UnsupportedDatabaseError(
-            f"table {table.name}: expected {counts['before']} rows in its copy, found {counts['after']}; "
-            "the database was left as it was: check it with PRAGMA integrity_check"
-        )
-
-
-def _carry_sequence(transaction: Transaction, table: Table, following: str) -> None:
-    """Keep the highest key ever given, which the copied rows need not show."""
-    if not table.autoincrement:
-        return
-    old, new = literal(table.name), literal(following)
-    transaction.execute(f"DELETE FROM sqlite_sequence WHERE name = {new}")
-    transaction.execute(
-        f"INSERT INTO sqlite_sequence (name, seq) SELECT {new}, seq FROM sqlite_sequence WHERE name = {old}"
-    )
+    return () if shape is None else tuple(column.name for column in lacking(table, shape))

@@ -7,6 +7,8 @@ from attrs import frozen
 from storage.schema import Column, ForeignKey, Index, Table
 from storage.statements import OPAQUE
 
+_SEPARATOR = re.compile(rf"(?P<opaque>{OPAQUE})|[(),]", re.DOTALL)
+_CONSTRAINTS = frozenset({"CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "FOREIGN"})
 _TOKEN = re.compile(rf"(?P<opaque>{OPAQUE})|(?P<word>[^\W\d][\w$]*)|[()]", re.DOTALL)
 
 
@@ -19,6 +21,18 @@ class Check:
     expression: str
     names: frozenset[str]
     literals: frozenset[str]
+
+
+@frozen
+class Definition:
+    """One column or constraint in a CREATE TABLE: its text, the column that it defines, and every name in it.
+
+    Names are in lower case; a constraint of the table defines no column.
+    """
+
+    text: str
+    column: str | None
+    names: frozenset[str]
 
 
 def quoted(name: str) -> str:
@@ -42,14 +56,17 @@ def one_of(column: Column) -> str:
     return _or_null(column, condition)
 
 
-def create_table(table: Table) -> str:
-    """Return the CREATE TABLE statement of a declared table."""
+def create_table(table: Table, name: str = "", further: tuple[Definition, ...] = ()) -> str:
+    """Return the CREATE TABLE statement of a declared table, maybe under another name and with further definitions."""
     clauses = [_column(column, table) for column in table.columns]
+    # Each on a line of its own, which a comment at its end needs.
+    clauses += [f"\n{definition.text}\n" for definition in further if definition.column]
     if not table.autoincrement:
         clauses.append(f"PRIMARY KEY ({listed(table.primary_key)})")
     clauses += [f"UNIQUE ({listed(columns)})" for columns in table.unique]
     clauses += [_foreign_key(key) for key in table.foreign_keys]
-    return f"CREATE TABLE {quoted(table.name)} ({', '.join(clauses)})"
+    clauses += [f"\n{definition.text}\n" for definition in further if not definition.column]
+    return f"CREATE TABLE {quoted(name or table.name)} ({', '.join(clauses)})"
 
 
 def create_index(table: Table, index: Index) -> str:
@@ -66,6 +83,32 @@ def checks(create: str) -> list[Check]:
         if token["word"] and token["word"].upper() == "CHECK" and tokens[position + 1][0] == "(":
             found.append(_check(create, tokens[position + 1 :]))
     return found
+
+
+def definitions(create: str) -> list[Definition]:
+    """Return the columns and constraints that a CREATE TABLE statement lists, in its order."""
+    found, depth, start = [], 0, 0
+    for token in _SEPARATOR.finditer(create):
+        depth += {"(": 1, ")": -1}.get(token[0], 0)
+        if token[0] == "(" and depth == 1:
+            start = token.end()
+        if (token[0] == "," and depth == 1) or (token[0] == ")" and depth == 0):
+            found.append(_definition(create[start : token.start()].strip()))
+            start = token.end()
+        if token[0] == ")" and depth == 0:
+            break
+    return found
+
+
+def _definition(text: str) -> Definition:
+    tokens = [token for token in _TOKEN.finditer(text) if not token[0].startswith(("--", "/*"))]
+    names = [_unquoted(token[0]).lower() for token in tokens if token["word"] or token["opaque"]]
+    constraint = tokens[0]["word"] is not None and tokens[0]["word"].upper() in _CONSTRAINTS
+    return Definition(text, None if constraint else names[0], frozenset(names))
+
+
+def _unquoted(token: str) -> str:
+    return token[1:-1].replace(token[0] * 2, token[0]) if token[0] in "'\"`[" else token
 
 
 def renamed(create: str, name: str, replacements: dict[Check, str]) -> str:
@@ -94,7 +137,7 @@ def _check(create: str, tokens: list[re.Match[str]]) -> Check:
             names.add(closing["word"].lower())
         elif (opaque := closing["opaque"]) and opaque[0] in "'\"`[":
             # SQLite takes a double-quoted name that is no column for a literal, so it counts as both.
-            text = opaque[1:-1].replace(opaque[0] * 2, opaque[0])
+            text = _unquoted(opaque)
             (literals if opaque[0] in "'\"" else names).add(text)
             if opaque[0] != "'":
                 names.add(text.lower())
