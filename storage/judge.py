@@ -47,6 +47,12 @@ def lacking(table: Table, shape: Shape) -> tuple[Column, ...]:
     return tuple(each for each in table.columns if each.added is not None and each.name.lower() not in present)
 
 
+def going(table: Table, shape: Shape) -> tuple[str, ...]:
+    """Return the columns of an older key that are not declared: they named the rows, and go with the key."""
+    declared = {column.name.lower() for column in table.columns}
+    return tuple(name for name in shape.primary_key if name.lower() not in declared)
+
+
 def older(table: Table, shape: Shape) -> bool:
     """Tell whether an existing table has a shape from before some of its columns, or from before its key."""
     return bool(lacking(table, shape)) or (table.rekeyed and shape.primary_key != table.primary_key)

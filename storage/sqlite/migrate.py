@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from storage.errors import ConstraintError, UnsupportedDatabaseError
-from storage.judge import Shape, differences, lacking, missing_indexes, older, outdated
+from storage.judge import Shape, differences, going, lacking, missing_indexes, older, outdated
 from storage.port import Transaction
 from storage.schema import Column, Schema, Table
 from storage.sqlite.rebuild import rebuild, remake
@@ -83,6 +83,7 @@ def _needs_amending(transaction: Transaction, table: Table) -> bool:
         _refuse_other_values(transaction, table, column)
     if is_older:
         _refuse_unfit_rows(transaction, table, shape)
+        _refuse_unfit_indexes(transaction, table, shape)
     return bool(is_older or columns or missing_indexes(table, shape))
 
 
@@ -104,6 +105,20 @@ def _refuse_unfit_rows(transaction: Transaction, table: Table, shape: Shape) -> 
         f"SELECT 1 AS refused FROM {quoted(table.name)} WHERE {' OR '.join(unfit)} LIMIT 1"
     ):
         raise _unfit(table)
+
+
+def _refuse_unfit_indexes(transaction: Transaction, table: Table, shape: Shape) -> None:
+    """Find ahead of any change what would have to go with a column of the older key, and is not ours to drop."""
+    sql = """
+        SELECT list.name AS name FROM pragma_index_list(:name) AS list
+        JOIN pragma_index_info(list.name) AS info WHERE list.origin = 'c' AND info.name = :column
+    """
+    for column in going(table, shape):
+        if found := transaction.execute(sql, {"name": table.name, "column": column}):
+            raise UnsupportedDatabaseError(
+                f"table {table.name}: expected no index on {column}, which goes with its older key, found "
+                f"{found[0]['name']}; drop it and open the database again, which was left as it was"
+            )
 
 
 def _unfit(table: Table) -> UnsupportedDatabaseError:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from itertools import count
 
 from storage.errors import UnsupportedDatabaseError
-from storage.judge import Shape, lacking
+from storage.judge import Shape, going, lacking
 from storage.port import Transaction
 from storage.schema import Column, Table
 from storage.sqlite.shape import creating_text, limiting_checks
@@ -54,8 +54,8 @@ def remake(transaction: Transaction, table: Table, shape: Shape) -> None:
 def _further(transaction: Transaction, table: Table, shape: Shape) -> tuple[Definition, ...]:
     """Return what defines the columns that are not declared, and the constraints that speak of one of these."""
     found = definitions(creating_text(transaction, table.name) or "")
-    own = {column.name.lower() for column in table.columns} | {name.lower() for name in shape.primary_key}
-    columns = tuple(each for each in found if each.column is not None and each.column not in own)
+    known = {column.name.lower() for column in table.columns} | {name.lower() for name in going(table, shape)}
+    columns = tuple(each for each in found if each.column is not None and each.column not in known)
     names = {each.column for each in columns}
     return (*columns, *(each for each in found if each.column is None and each.names & names))
 

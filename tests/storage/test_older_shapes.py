@@ -179,6 +179,28 @@ def test_whatever_the_key_was(tmp_path: Path, key: str, tail: str) -> None:
     ]
 
 
+def test_the_first_is_the_one_that_was_stored_first(tmp_path: Path) -> None:
+    """No index of the older table decides which row stays, though it might serve to read them."""
+    path = tmp_path / "old.db"
+    run_sql(
+        path, "CREATE TABLE runs (id TEXT PRIMARY KEY, room TEXT, run TEXT)", "CREATE INDEX serving ON runs(run, room)"
+    )
+    run_sql(path, "INSERT INTO runs VALUES (2, 'r', 'z'), (1, 'r', 'a')")
+    migrated(path, Schema("runs", (RUNS,)))
+    assert query(path, "SELECT run FROM runs") == [("z",)]
+
+
+def test_an_index_over_a_key_that_goes_is_refused(tmp_path: Path) -> None:
+    """What hangs on a column that the table will not have any more refuses the database, to the byte as it was."""
+    path = tmp_path / "old.db"
+    run_sql(path, "CREATE TABLE runs (id TEXT PRIMARY KEY, room TEXT, run TEXT)", "CREATE INDEX own ON runs(id, run)")
+    run_sql(path, "INSERT INTO runs VALUES (2, 'r', 'z')")
+    before = path.read_bytes()
+    with pytest.raises(storage.UnsupportedDatabaseError, match="table runs: expected no index on id"):
+        migrated(path, Schema("runs", (RUNS,)))
+    assert path.read_bytes() == before
+
+
 def test_a_key_of_the_same_columns_in_another_order_is_another_key(tmp_path: Path) -> None:
     """The order of a key is part of its shape."""
     path = tmp_path / "old.db"

@@ -196,14 +196,19 @@ def test_a_closed_handle_is_not_asked(path: Path) -> None:
 
 
 def test_a_handle_whose_file_was_replaced_cannot_tell(path: Path) -> None:
-    """Neither the file that it has open nor the one that came in its place is what it was asked about."""
+    """Neither the file that it has open nor the one in its place is what it was asked about; asking by location closes
+    it, for two files of one process must not share a log
+    """
     db = storage.open_database(path)
     path.unlink()
     assert not probed(path)
     run_sql(path, 'CREATE TABLE notes ("grant" TEXT)')
     with pytest.raises(storage.DatabaseUnavailableError, match="replaced"):
         probed(db)
+    assert db.read(executing(FIND, {"grant": "here"}))
     assert not probed(path)
+    with pytest.raises(storage.StorageError, match="replaced"):
+        db.read(executing(FIND, {"grant": "here"}))
     db.close()
 
 
