@@ -1,13 +1,18 @@
-"""The gateway's schema: the declared tables, with a CHECK on each state column derived from its declaration."""
+"""The gateway's schema: the declared tables, with a CHECK on each state column derived from its declaration.
+
+Older shapes that a gateway may have left are part of it: what its tables may lack, and what is then filled in.
+"""
 
 from typing import Final
 
 from attrs import evolve
 
 from fsm.lifecycle import Lifecycle
-from fsm.lifecycles import DRIVER_LEASE, DRIVER_TASK, HOSTED_ROOM
-from fsm.lifecycles.tables import EVENTS, RETIRED
-from storage import Schema, Table
+from fsm.lifecycle.terms import sql
+from fsm.lifecycles import DRIVER_LEASE, DRIVER_TASK, HOSTED_ROOM, PEER_RESERVATION
+from fsm.lifecycles.hosted_room import DISBANDED
+from fsm.lifecycles.tables import EVENTS, LINKS, REMOTE_RUNS, RETIRED, REVOKED_GRANTS, ROOMS
+from storage import Backfill, Schema, Table
 
 __all__ = ["GATEWAY_SCHEMA", "table_of"]
 
@@ -19,7 +24,35 @@ def table_of(lifecycle: Lifecycle) -> Table:
     return evolve(lifecycle.table, columns=tuple(columns))
 
 
+COUNT_EVENT_BYTES: Final = Backfill(
+    f"""
+    UPDATE {ROOMS.name} SET event_bytes = COALESCE((
+        SELECT SUM(octet_length(event_id) + octet_length(kind) + octet_length(actor_json) + octet_length(payload_json))
+        FROM {EVENTS.name} WHERE {EVENTS.name}.room_id = {ROOMS.name}.room_id
+    ), 0)
+    """,
+    after=(ROOMS.name, "event_bytes"),
+)
+RETIRE_DISBANDED: Final = Backfill(
+    f"""
+    INSERT INTO {RETIRED.name} (room_id, retired_at)
+    SELECT room_id, disbanded_at FROM {ROOMS.name} WHERE {sql(DISBANDED.terms)} ON CONFLICT DO NOTHING
+    """
+)
+"""Once an id was known to be taken by its disbanded room alone, which pruning would make it forget."""
+
 GATEWAY_SCHEMA: Final = Schema(
     "gateway",
-    (table_of(HOSTED_ROOM), EVENTS, RETIRED, table_of(DRIVER_LEASE), table_of(DRIVER_TASK)),
+    (
+        table_of(HOSTED_ROOM),
+        EVENTS,
+        RETIRED,
+        LINKS,
+        REVOKED_GRANTS,
+        table_of(PEER_RESERVATION),
+        REMOTE_RUNS,
+        table_of(DRIVER_LEASE),
+        table_of(DRIVER_TASK),
+    ),
+    backfills=(COUNT_EVENT_BYTES, RETIRE_DISBANDED),
 )

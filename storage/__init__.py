@@ -29,12 +29,14 @@ from storage.errors import (
     UnsupportedDatabaseError,
     WalResetWarning,
 )
-from storage.opening import open_database, resolve
+from storage.opening import clock_of, open_database, probe, resolve
 from storage.port import Database, Location, Parameters, Row, Transaction, Value
-from storage.schema import Column, ForeignKey, Index, Schema, Table
+from storage.schema import Added, Backfill, Column, ForeignKey, Index, Schema, Table
 from storage.validate import choice, flag, identifier, instance, integer, number, reading, record, text
 
 __all__ = [
+    "Added",
+    "Backfill",
     "Column",
     "ConstraintError",
     "Database",
@@ -54,6 +56,7 @@ __all__ = [
     "WalResetWarning",
     "canonical_json",
     "choice",
+    "clock_of",
     "decode_json",
     "flag",
     "identifier",
@@ -61,6 +64,7 @@ __all__ = [
     "integer",
     "number",
     "open_database",
+    "probe",
     "random_id",
     "reading",
     "record",

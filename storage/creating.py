@@ -42,14 +42,19 @@ def one_of(column: Column) -> str:
     return _or_null(column, condition)
 
 
-def create_table(table: Table, dialect: Dialect) -> str:
-    """Return the CREATE TABLE statement of a declared table."""
+def create_table(
+    table: Table, dialect: Dialect, name: str = "", columns: tuple[str, ...] = (), constraints: tuple[str, ...] = ()
+) -> str:
+    """Return the CREATE TABLE statement of a declared table, maybe under another name and with further definitions."""
     clauses = [_column(column, table, dialect) for column in table.columns]
+    # Each on a line of its own, which a comment at its end needs.
+    clauses += [f"\n{text}\n" for text in columns]
     if not (table.autoincrement and dialect.own_key):
         clauses.append(f"PRIMARY KEY ({listed(table.primary_key)})")
     clauses += [f"UNIQUE ({listed(columns)})" for columns in table.unique]
     clauses += [_foreign_key(key) for key in table.foreign_keys]
-    return f"CREATE TABLE {quoted(table.name)} ({', '.join(clauses)})"
+    clauses += [f"\n{text}\n" for text in constraints]
+    return f"CREATE TABLE {quoted(name or table.name)} ({', '.join(clauses)})"
 
 
 def create_index(table: Table, index: Index) -> str:

@@ -31,9 +31,31 @@ def ordered(key: ForeignKey) -> ForeignKey:
     return ForeignKey(tuple(pair[0] for pair in pairs), key.table, tuple(pair[1] for pair in pairs))
 
 
-def differences(table: Table, shape: Shape) -> list[str]:
-    """Say what keeps an existing table from being used: expected and found, one text for each difference."""
-    return [*_columns(table, shape), *_keys(table, shape), *_indexes(table, shape)]
+def differences(table: Table, shape: Shape, *, remaking: bool = False) -> list[str]:
+    """Say what keeps an existing table from being used: expected and found, one text for each difference.
+
+    An engine that is `remaking` tables of an older shape is told only what keeps it from that too.
+    """
+    lacked = lacking(table, shape) if remaking else ()
+    rekeyed = remaking and table.rekeyed
+    return [*_columns(table, shape, lacked), *_keys(table, shape, rekeyed=rekeyed), *_indexes(table, shape)]
+
+
+def lacking(table: Table, shape: Shape) -> tuple[Column, ...]:
+    """Return the columns that an older table may lack and does."""
+    present = {name.lower() for name in shape.kinds}
+    return tuple(each for each in table.columns if each.added is not None and each.name.lower() not in present)
+
+
+def going(table: Table, shape: Shape) -> tuple[str, ...]:
+    """Return the columns of an older key that are not declared: they named the rows, and go with the key."""
+    declared = {column.name.lower() for column in table.columns}
+    return tuple(name for name in shape.primary_key if name.lower() not in declared)
+
+
+def older(table: Table, shape: Shape) -> bool:
+    """Tell whether an existing table has a shape from before some of its columns, or from before its key."""
+    return bool(lacking(table, shape)) or (table.rekeyed and shape.primary_key != table.primary_key)
 
 
 def outdated(table: Table, shape: Shape) -> tuple[Column, ...]:
@@ -50,9 +72,9 @@ def missing_indexes(table: Table, shape: Shape) -> tuple[Index, ...]:
     return tuple(index for index in table.indexes if index.name not in shape.indexes)
 
 
-def _columns(table: Table, shape: Shape) -> Iterator[str]:
+def _columns(table: Table, shape: Shape, lacked: tuple[Column, ...]) -> Iterator[str]:
     declared = {column.name for column in table.columns}
-    if missing := sorted(declared - shape.kinds.keys()):
+    if missing := sorted(declared - shape.kinds.keys() - {column.name for column in lacked}):
         yield f"expected the columns {', '.join(missing)}, found none of that name"
     if table.exact and (extra := sorted(shape.kinds.keys() - declared)):
         yield f"expected exactly its declared columns, found also {', '.join(extra)}"
@@ -64,8 +86,8 @@ def _columns(table: Table, shape: Shape) -> Iterator[str]:
             yield f"expected {column.name} to accept NULL, found NOT NULL"
 
 
-def _keys(table: Table, shape: Shape) -> Iterator[str]:
-    if shape.primary_key != table.primary_key:
+def _keys(table: Table, shape: Shape, *, rekeyed: bool) -> Iterator[str]:
+    if shape.primary_key != table.primary_key and not rekeyed:
         yield f"expected the primary key {_list(table.primary_key)}, found {_list(shape.primary_key)}"
     if table.autoincrement and not shape.autoincrement:
         yield "expected AUTOINCREMENT, found a key whose values may be used twice"

@@ -1,10 +1,11 @@
 """Bringing a database to a declared schema, in one transaction and only by what the shape of each table calls for."""
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 from storage.creating import create_index, one_of
 from storage.errors import ConstraintError, UnsupportedDatabaseError
-from storage.judge import Shape, differences, missing_indexes, outdated
+from storage.judge import Shape, differences, going, lacking, missing_indexes, older, outdated
 from storage.port import Transaction
 from storage.schema import Column, Schema, Table
 from storage.statements import quoted
@@ -14,6 +15,9 @@ __all__ = ["Migrator"]
 
 class Migrator(ABC):
     """What is done for a schema, over what an engine reads of its tables and how it makes and amends one."""
+
+    remakes: ClassVar[bool] = False
+    """Whether tables of the older shapes that a declaration knows are made anew, rather than refused like any other."""
 
     @abstractmethod
     def shapes(self, transaction: Transaction, tables: tuple[Table, ...]) -> dict[str, Shape]:
@@ -27,10 +31,20 @@ class Migrator(ABC):
     def rebuild(self, transaction: Transaction, table: Table, columns: tuple[Column, ...]) -> None:
         """Let the CHECKs of these columns accept exactly the declared values; everything else stays."""
 
-    def missing_tables(self, transaction: Transaction, schema: Schema) -> tuple[str, ...]:
-        """Return the names of the declared tables that do not exist."""
+    def remake(self, transaction: Transaction, table: Table, shape: Shape) -> None:
+        """Give a table the columns that it lacks, or another primary key, where the engine `remakes`."""
+        raise NotImplementedError
+
+    def indexes_on(self, transaction: Transaction, table: Table, column: str) -> tuple[str, ...]:
+        """Return the names of the indexes that somebody has made on a column, where the engine `remakes`."""
+        raise NotImplementedError
+
+    def unreadable_tables(self, transaction: Transaction, schema: Schema) -> tuple[str, ...]:
+        """Return the names of the declared tables that do not exist, or lack a column."""
         found = self.shapes(transaction, schema.tables)
-        return tuple(table.name for table in schema.tables if table.name not in found)
+        return tuple(
+            table.name for table in schema.tables if table.name not in found or lacking(table, found[table.name])
+        )
 
     def pending(self, transaction: Transaction, schema: Schema) -> tuple[Table, ...]:
         """Judge every table of a schema without writing, and return those that something must be done for.
@@ -39,47 +53,66 @@ class Migrator(ABC):
             UnsupportedDatabaseError: a table has another shape, or rows that its new CHECK would refuse.
         """
         found = self.shapes(transaction, schema.tables)
-        return tuple(table for table in schema.tables if _needs_amending(transaction, table, found.get(table.name)))
+        return tuple(
+            table for table in schema.tables if self._needs_amending(transaction, table, found.get(table.name))
+        )
 
     def migrate(self, transaction: Transaction, schema: Schema) -> None:
-        """Create what is missing and rebuild what is outdated; judged again here, now that nobody else can write.
+        """Create what is missing, rebuild what is older and fill it in; judged again here, as nobody else writes now.
 
         Raises:
             UnsupportedDatabaseError: as `pending`; or the rows do not fit a missing index or the rebuilt table.
         """
-        pending = self.pending(transaction, schema)
-        found = self.shapes(transaction, pending)
-        for table in pending:
+        amended = self.pending(transaction, schema)
+        found = self.shapes(transaction, amended)
+        added: set[tuple[str, str]] = set()
+        for table in amended:
             try:
-                self._amend(transaction, table, found.get(table.name))
+                columns = self._amend(transaction, table, found.get(table.name))
             except ConstraintError as exc:
-                raise UnsupportedDatabaseError(
-                    f"table {table.name}: expected rows that keep its keys and constraints, found some that do not; "
-                    "correct them and open the database again, which was left as it was"
-                ) from exc
+                raise _unfit(table) from exc
+            added.update((table.name, column) for column in columns)
+        for backfill in schema.backfills if amended else ():
+            if backfill.after is None or backfill.after in added:
+                transaction.execute(backfill.statement)
 
-    def _amend(self, transaction: Transaction, table: Table, shape: Shape | None) -> None:
+    def _needs_amending(self, transaction: Transaction, table: Table, shape: Shape | None) -> bool:
+        if shape is None:
+            return True
+        if found := differences(table, shape, remaking=self.remakes):
+            raise UnsupportedDatabaseError(
+                f"table {table.name}: {'; '.join(found)}. The database was left as it was: "
+                "open it with the version that made it, or move the table away so that it is made anew"
+            )
+        columns, is_older = outdated(table, shape), older(table, shape)
+        for column in columns:
+            _refuse_other_values(transaction, table, column)
+        if is_older:
+            _refuse_unfit_rows(transaction, table, shape)
+            self._refuse_unfit_indexes(transaction, table, shape)
+        return bool(is_older or columns or missing_indexes(table, shape))
+
+    def _refuse_unfit_indexes(self, transaction: Transaction, table: Table, shape: Shape) -> None:
+        """Find ahead of any change what would have to go with a column of the older key, and is not ours to drop."""
+        for column in going(table, shape):
+            if found := self.indexes_on(transaction, table, column):
+                raise UnsupportedDatabaseError(
+                    f"table {table.name}: expected no index on {column}, which goes with its older key, found "
+                    f"{found[0]}; drop it and open the database again, which was left as it was"
+                )
+
+    def _amend(self, transaction: Transaction, table: Table, shape: Shape | None) -> tuple[str, ...]:
+        """Give a table its shape and return the names of the columns that it lacked."""
         if shape is None:
             self.create(transaction, table)
+        elif older(table, shape):
+            self.remake(transaction, table, shape)
         elif columns := outdated(table, shape):
             self.rebuild(transaction, table, columns)
         indexes = table.indexes if shape is None else missing_indexes(table, shape)
         for index in indexes:
             transaction.execute(create_index(table, index))
-
-
-def _needs_amending(transaction: Transaction, table: Table, shape: Shape | None) -> bool:
-    if shape is None:
-        return True
-    if found := differences(table, shape):
-        raise UnsupportedDatabaseError(
-            f"table {table.name}: {'; '.join(found)}. The database was left as it was: "
-            "open it with the version that made it, or move the table away so that it is made anew"
-        )
-    columns = outdated(table, shape)
-    for column in columns:
-        _refuse_other_values(transaction, table, column)
-    return bool(columns or missing_indexes(table, shape))
+        return () if shape is None else tuple(column.name for column in lacking(table, shape))
 
 
 def _refuse_other_values(transaction: Transaction, table: Table, column: Column) -> None:
@@ -89,3 +122,21 @@ def _refuse_other_values(transaction: Transaction, table: Table, column: Column)
             f"table {table.name}, column {column.name}: expected only {', '.join(column.one_of)}, found rows with "
             "another value; correct these rows, or open the database with the version that wrote them"
         )
+
+
+def _refuse_unfit_rows(transaction: Transaction, table: Table, shape: Shape) -> None:
+    """Find ahead of any change the rows of an older table that the declared one would not take."""
+    present = [column for column in table.columns if column.name in shape.kinds]
+    unfit = [f"{quoted(column.name)} IS NULL" for column in present if not column.nullable]
+    unfit += [f"{quoted(column.name)} < {column.minimum}" for column in present if column.minimum is not None]
+    if unfit and transaction.execute(
+        f"SELECT 1 AS refused FROM {quoted(table.name)} WHERE {' OR '.join(unfit)} LIMIT 1"
+    ):
+        raise _unfit(table)
+
+
+def _unfit(table: Table) -> UnsupportedDatabaseError:
+    return UnsupportedDatabaseError(
+        f"table {table.name}: expected rows that keep its keys and constraints, found some that do not; "
+        "correct them and open the database again, which was left as it was"
+    )

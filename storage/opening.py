@@ -16,9 +16,9 @@ from attrs import define, frozen
 
 from storage.engine import Engine, Handle, Options, Synchronous, random_id
 from storage.errors import DatabaseUnavailableError, StorageError, UnsupportedDatabaseError
-from storage.port import Database, Location
+from storage.port import Database, Location, Parameters
 from storage.sqlite import connection
-from storage.sqlite.database import FORKED_WITHIN, SqliteDatabase
+from storage.sqlite.database import FORKED_WITHIN, SqliteDatabase, look
 
 _MEMORY = ":memory:"
 # Up to the first slash; pathlib leaves one slash of two, and a driver may stand after a plus sign.
@@ -29,10 +29,15 @@ _ENGINES = {"postgresql": "postgres"}
 
 @frozen
 class _Place:
-    """What a location means: a name that all its spellings share, and how a handle on it is opened."""
+    """What a location means: a name that all its spellings share, and how a handle on it is opened.
+
+    A file may be looked for, and looked at by a handle of its own; for what is on a server there is only one way in.
+    """
 
     name: str
     open: Callable[[Options, bool], Handle]
+    is_missing: Callable[[], bool] = lambda: False
+    beside: Callable[[float], SqliteDatabase | None] = lambda _: None
 
 
 @define(eq=False)
@@ -160,15 +165,73 @@ def resolve(db: Database | Location, *, error: type[Exception]) -> Database:
     """
     if isinstance(db, Database):
         return db
-    text = _location(db, error)
-    if text == _MEMORY:
-        raise error("db: expected a handle for a database in memory; open it with open_database and pass the handle")
-    place = _place(text, error)
+    place = _named(db, error)
     with _handles.lock:
         found = _handles.find(place.name, read_only=False)
         if found is None or not (found.database.usable or found.replaced):
             return _handles.open(place, Options(), read_only=False)
         return found.database if found.database.usable else _handles.open(place, found.options, read_only=False)
+
+
+def probe(
+    db: Database | Location,
+    table: str,
+    sql: str,
+    parameters: Parameters,
+    *,
+    timeout_seconds: float,
+    error: type[Exception],
+) -> bool:
+    """Tell at once whether a query finds a row, as `Database.probe` does; False where there is no database either.
+
+    A location is looked at without being opened for anything else: what follows finds it as it was.
+
+    Raises:
+        error: `db` is neither a handle nor a location; `:memory:` is none here.
+        StorageError: as `Database.probe` raises.
+    """
+    if isinstance(db, Database):
+        return db.probe(table, sql, parameters, timeout_seconds=timeout_seconds)
+    place = _named(db, error)
+    if place.is_missing():
+        return False
+    with _handles.lock:
+        _handles.find(place.name, read_only=False)
+        beside = place.beside(timeout_seconds)
+    if beside is None:
+        return resolve(db, error=error).probe(table, sql, parameters, timeout_seconds=timeout_seconds)
+    return look(beside, table, sql, parameters)
+
+
+def clock_of(db: Database | Location, *, error: type[Exception]) -> Callable[[], float]:
+    """Return the clock of a handle, and for a location that of the handle which is open on it, else the default.
+
+    Nothing is opened.
+
+    Raises:
+        error: `db` is neither a handle nor a location; `:memory:` is none here.
+    """
+    if isinstance(db, Database):
+        return db.clock
+    with _handles.lock:
+        opened = _handles.by_location.get((_named(db, error).name, False))
+    return Options().clock if opened is None else opened.options.clock
+
+
+def _is_file(path: str) -> bool:
+    try:
+        return Path(path).is_file()
+    except OSError as exc:
+        # Not chained: the system's error carries the path.
+        reason = exc.strerror
+    raise DatabaseUnavailableError(f"db: the database cannot be looked for ({reason}); check that the path is right")
+
+
+def _named(value: object, error: type[Exception]) -> _Place:
+    text = _location(value, error)
+    if text == _MEMORY:
+        raise error("db: expected a handle for a database in memory; open it with open_database and pass the handle")
+    return _place(text, error)
 
 
 def _location(value: object, error: type[Exception]) -> str:
@@ -183,7 +246,7 @@ def _place(text: str, error: type[Exception]) -> _Place:
     engine = None if scheme is None else _engine(scheme["name"])
     if scheme is None or (engine is None and len(scheme["slashes"]) == 1):
         path = os.path.realpath(text)
-        return _Place(path, partial(_open_file, path))
+        return _Place(path, partial(_open_file, path), lambda: not _is_file(path), partial(_open_beside, path))
     # pathlib makes one slash of two.
     url = f"{scheme['name'].lower()}://{text[scheme.end() :].strip()}"
     name = None if engine is None else engine.name_of(url)
@@ -264,7 +327,17 @@ def _open_file(path: str, options: Options, read_only: bool) -> Handle:  # noqa:
         new_id=options.new_id,
         read_only=read_only,
         prepare=partial(connection.choose_journal, path),
+        beside=partial(_open_beside, path),
     )
+
+
+def _open_beside(path: str, timeout_seconds: float) -> SqliteDatabase:
+    """Open one more handle on a file, which nobody finds by the location; a fork must know of it all the same."""
+    _handles.require_free(path)
+    connect = partial(connection.connect_read_only, path, timeout_seconds)
+    database = SqliteDatabase(path, connect, clock=time.time, new_id=random_id, read_only=True)
+    _handles.all.add(database)
+    return database
 
 
 def _make_directory(path: str) -> None:

@@ -31,7 +31,8 @@ class Transaction(ABC):
 
         Stored text that is not UTF-8 comes back with its stray bytes as lone surrogates (PEP 383).
         Keys of `parameters` that the statement does not name are ignored. The text is the same for
-        every engine; compare with NULL through `IS [NOT] DISTINCT FROM`. A body that catches an
+        every engine; compare with NULL through `IS [NOT] DISTINCT FROM`, and count the bytes of a
+        column's text by `octet_length(column)`, a quoted or qualified name in it. A body that catches an
         error of its own statement must not go on as if nothing had happened: some engines refuse
         every later statement of the transaction.
 
@@ -53,18 +54,23 @@ class Transaction(ABC):
         del shared
         return self.execute(sql, parameters)
 
-    def lock_name(self, name: str) -> None:
-        """Wait until no other open transaction holds this name, and hold it until this one ends.
-
-        For what no row stands for yet. Where a write transaction is the only one there is, nothing is to be done.
-        Raises as `execute` does.
-        """
-        del name
-
     @property
     @abstractmethod
     def changes(self) -> int:
         """How many rows this transaction has inserted, updated and deleted so far, without those that `undo` undid."""
+
+    @abstractmethod
+    def lock_name(self, name: str) -> None:
+        """Take turns, until the end of the transaction, with every other write transaction that names the same text.
+
+        For decisions over rows that have no row in common which is always there to be locked. Name the lock before
+        anything is read that the decision rests on. Naming it again costs nothing. An engine that lets one writer in at
+        a time has nothing to do.
+
+        Raises:
+            StorageError: the transaction is over.
+            DatabaseUnavailableError: the lock was not to be had in time.
+        """
 
     @abstractmethod
     def after_commit(self, action: Callable[[], None]) -> None:
@@ -169,14 +175,27 @@ class Database(ABC):
     def require(self, schema: Schema) -> None:
         """Make sure that the tables of `schema` exist in the right shape; costs nothing the next time.
 
-        Missing tables and indexes are created, an outdated set of values in a CHECK is rebuilt, all
-        in one transaction. A read-only handle only judges, and tolerates what it could have amended
-        except a missing table.
+        Missing tables and indexes are created, an outdated set of values in a CHECK is rebuilt, a
+        table that lacks an `added` column or is `rekeyed` is made anew with all of its rows, and the
+        schema's backfills run, all in one transaction. A read-only handle only judges, and tolerates
+        what it could have amended except a missing table or column.
 
         Raises:
             UnsupportedDatabaseError: a table has another shape; the database was left as it was.
             StorageError: the handle is closed, or this thread has a transaction open on it.
             DatabaseUnavailableError: another process held the write lock too long.
+        """
+
+    @abstractmethod
+    def probe(self, table: str, sql: str, parameters: Parameters, *, timeout_seconds: float) -> bool:
+        """Tell whether a query finds a row, as far as that can be told at once; False where `table` does not exist.
+
+        Nothing is created, migrated or written, and nobody is waited for longer than `timeout_seconds`. It sees what
+        is committed, and may be asked while this thread has a transaction open, unless the engine has one connection.
+
+        Raises:
+            StorageError: the handle is closed, or the query does not fit what is there.
+            DatabaseUnavailableError: the database cannot be read within that time.
         """
 
     @abstractmethod

@@ -8,8 +8,18 @@ ColumnType: TypeAlias = Literal["TEXT", "INTEGER", "REAL"]
 
 
 @frozen
+class Added:
+    """What the rows of an older table get in a column that it lacks."""
+
+    value: int | str | None = None
+
+
+@frozen
 class Column:
-    """One column. `minimum` and `one_of` become CHECK constraints that let NULL pass where it is allowed."""
+    """One column. `minimum` and `one_of` become CHECK constraints that let NULL pass where it is allowed.
+
+    A table without the column is an older shape, which is amended, where `added` says what its rows get there.
+    """
 
     name: str
     type: ColumnType
@@ -17,6 +27,16 @@ class Column:
     default: int | str | None = None
     minimum: int | None = None
     one_of: tuple[str, ...] = ()
+    added: Added | None = None
+
+    def __attrs_post_init__(self) -> None:
+        """Refuse to give rows of an older table a NULL that the column does not take.
+
+        Raises:
+            ValueError: `added` has no value, and the column is not nullable.
+        """
+        if self.added is not None and self.added.value is None and not self.nullable:
+            raise ValueError(f"column {self.name}: rows of an older table need a value there; give one, or allow NULL")
 
 
 @frozen
@@ -41,7 +61,9 @@ class Index:
 class Table:
     """One table. An existing one must have exactly these columns when `exact`, at least these otherwise.
 
-    `autoincrement` asks for a single INTEGER key whose values are never used twice.
+    `autoincrement` asks for a single INTEGER key whose values are never used twice. A table with any other primary key
+    is an older shape where it is `rekeyed`: it gets this one, and of the rows that this one does not tell apart the
+    first is kept.
     """
 
     name: str
@@ -52,6 +74,7 @@ class Table:
     indexes: tuple[Index, ...] = ()
     exact: bool = False
     autoincrement: bool = False
+    rekeyed: bool = False
 
     def __attrs_post_init__(self) -> None:
         """Refuse keys and indexes over columns that the table does not declare.
@@ -70,9 +93,36 @@ class Table:
             raise ValueError(f"table {self.name}: autoincrement needs a primary key of one INTEGER column")
 
 
+@frozen
+class Backfill:
+    """A statement by which a migration fills in what an older database did not store, once its tables have their shape.
+
+    It runs where the migration has added the column `after` (table, column), and without one in every migration: then
+    it must do no harm when it is run again.
+    """
+
+    statement: str
+    after: tuple[str, str] | None = None
+
+
 @frozen(cache_hash=True)
 class Schema:
-    """A named set of tables, in the order in which they are created."""
+    """A named set of tables, in the order in which they are created, and what a migration fills in, in its order."""
 
     name: str
     tables: tuple[Table, ...]
+    backfills: tuple[Backfill, ...] = ()
+
+    def __attrs_post_init__(self) -> None:
+        """Refuse a backfill that would never run.
+
+        Raises:
+            ValueError: it waits for a column that no table has, or that no older table may lack.
+        """
+        added = {(table.name, column.name) for table in self.tables for column in table.columns if column.added}
+        for backfill in self.backfills:
+            if backfill.after is not None and backfill.after not in added:
+                raise ValueError(
+                    f"schema {self.name}: a backfill waits for {'.'.join(backfill.after)}, which no migration adds;"
+                    " name a column that has `added`"
+                )

@@ -11,10 +11,14 @@ Translated = TypeVar("Translated")
 # Quoted text and comments are matched first so that nothing inside them is taken for SQL.
 OPAQUE = r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\]|--[^\n]*|/\*.*?(?:\*/|\Z)"""
 
-_DISTINCT = re.compile(rf"(?P<opaque>{OPAQUE})|\bIS\s+(?P<equal>NOT\s+)?DISTINCT\s+FROM\b", re.IGNORECASE | re.DOTALL)
 _OPAQUE = re.compile(OPAQUE, re.DOTALL)
 _SECOND = re.compile(r";\s*[^\s;]")
 _PLACEHOLDER = re.compile(rf"(?:{OPAQUE})|::|:(?P<name>[A-Za-z_][A-Za-z0-9_]*)|%", re.DOTALL)
+_SPELLED_OTHERWISE = re.compile(
+    rf"(?P<opaque>{OPAQUE})|\bIS\s+(?P<equal>NOT\s+)?DISTINCT\s+FROM\b"
+    r"|\bOCTET_LENGTH\s*\((?P<measured>[\w\s.\"]+)\)",
+    re.IGNORECASE | re.DOTALL,
+)
 _OPAQUE_OR_WORD = re.compile(rf"(?:{OPAQUE})|(?P<word>[A-Za-z_][A-Za-z0-9_]*)", re.DOTALL)
 
 _CONTROL = frozenset(
@@ -86,8 +90,17 @@ def reads(sql: str) -> bool:
 
 
 def sqlite_text(sql: str) -> str:
-    """Spell `IS [NOT] DISTINCT FROM` as SQLite's `IS NOT` and `IS`, outside quotes and comments."""
-    return _DISTINCT.sub(lambda match: match["opaque"] or ("IS" if match["equal"] else "IS NOT"), sql)
+    """Spell `IS [NOT] DISTINCT FROM` and `octet_length(column)` as SQLite has them, outside quotes and comments."""
+    return _SPELLED_OTHERWISE.sub(_for_sqlite, sql)
+
+
+def _for_sqlite(match: re.Match[str]) -> str:
+    if match["opaque"]:
+        return match["opaque"]
+    if match["measured"]:
+        # Only SQLite 3.43 has the function; a text's length in characters ends at its first NUL.
+        return f"length(CAST({match['measured']} AS BLOB))"
+    return "IS" if match["equal"] else "IS NOT"
 
 
 def server_text(sql: str) -> str:

@@ -8,10 +8,10 @@ from typing import Generic, TypeVar
 from attrs import frozen
 
 from storage.errors import StorageError, UnsupportedDatabaseError
-from storage.port import Database, Transaction
+from storage.port import Database, Parameters, Transaction
 from storage.schema import Schema
 
-__all__ = ["CLOSED", "DOOMED", "NESTED", "READ_ONLY", "EngineTransaction", "missing"]
+__all__ = ["CLOSED", "DOOMED", "NESTED", "READ_ONLY", "EngineTransaction", "finds", "missing"]
 
 logger = logging.getLogger("storage")
 
@@ -26,10 +26,15 @@ NESTED = (
 READ_ONLY = "expected a writable handle, found a read-only one; open the location for writing"
 
 
+def finds(transaction: Transaction, table: str, sql: str, parameters: Parameters) -> bool:
+    """Tell whether the table exists and the query finds a row."""
+    return transaction.table_exists(table) and bool(transaction.execute(sql, parameters))
+
+
 def missing(schema: Schema, tables: tuple[str, ...]) -> UnsupportedDatabaseError:
     """Return what a read-only handle raises where tables are missing, which it does not make."""
     return UnsupportedDatabaseError(
-        f"expected the tables of {schema.name}, found none named {', '.join(tables)}; "
+        f"expected the tables of {schema.name}, found none, or an older one, named {', '.join(tables)}; "
         "open the database once for writing so that they are created"
     )
 
@@ -82,6 +87,10 @@ class EngineTransaction(Transaction, Generic[Connection]):
     def end(self) -> None:
         """Let no further statement through."""
         self._connection = None
+
+    def lock_name(self, name: str) -> None:
+        """Nothing to take where a write transaction is alone; see the port."""
+        _ = self.connection, name
 
     def after_commit(self, action: Callable[[], None]) -> None:
         """Run `action` after the commit; see the port."""

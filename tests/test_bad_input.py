@@ -12,6 +12,7 @@ from fsm import driver, rooms
 from fsm.driver import DriverLease, DriverValidationError, TaskAttempt, TaskIdentity
 from fsm.rooms import HostedRoomError
 from tests import bad_input as bad
+from tests.rooms.peers import link, receipt, scope
 from tests.world import World, identity, payload
 
 MODULES: dict[ModuleType, type[Exception]] = {driver: DriverValidationError, rooms: HostedRoomError}
@@ -35,6 +36,44 @@ MEMBERS: list[Any] = [
     *([{"member": value}] for value in bad.JSON),
     [{"name": "é" * 70_000}],
 ]
+TEXTS: list[Any] = [None, 1, 1.5, True, b"x", "", " \n", "a\0b", "\ud800", [], {}, object()]
+SHORT_TEXTS: list[Any] = [*TEXTS, "x" * 1025]
+DOCUMENTS: list[Any] = [*TEXTS, "x" * (256 * 1024 + 1), "é" * (128 * 1024 + 1)]
+
+
+def _changed(good: dict[str, Any], bad_values: dict[str, list[Any]]) -> list[Any]:
+    """Return no objects at all, an object that lacks a field, and one for each bad value of a field."""
+    return [
+        *(None, 1, "x", [], {}, [good], object()),
+        *({key: value for key, value in good.items() if key != name} for name in bad_values),
+        *({**good, name: value} for name, values in bad_values.items() for value in values),
+    ]
+
+
+BAD_SCOPE: dict[str, list[Any]] = {
+    "room_id": bad.IDENTIFIERS,
+    "member_id": bad.IDENTIFIERS,
+    "target_profile": bad.IDENTIFIERS,
+    "authority_gateway_id": bad.IDENTIFIERS,
+    "authority_epoch": bad.POSITIVE_INTEGERS,
+    "home_install_id": bad.IDENTIFIERS,
+    "target_install_id": bad.IDENTIFIERS,
+}
+BAD_RESERVATION: dict[str, list[Any]] = {
+    name: values for name, values in BAD_SCOPE.items() if not name.endswith("install_id")
+}
+BAD_LINK: dict[str, list[Any]] = {
+    **{name: BAD_SCOPE[name] for name in ("room_id", "member_id", "target_profile")},
+    **dict.fromkeys(("target_url", "grant", "catalog_json"), DOCUMENTS),
+    **dict.fromkeys(("cancellation_scope_id", "trace_id", "transport_security", "status"), SHORT_TEXTS),
+    "updated_at": [None, *bad.INSTANTS],
+}
+BAD_RUN: dict[str, list[Any]] = {
+    **BAD_SCOPE,
+    "task_id": bad.IDENTIFIERS,
+    "execution_generation": bad.POSITIVE_INTEGERS,
+}
+BAD_RECEIPT: dict[str, list[Any]] = {**BAD_RUN, **dict.fromkeys(("run_id", "session_id"), SHORT_TEXTS)}
 SETTLED: list[Any] = [None, 1, "", "running", "cancelled", "SETTLED", [], {}, object()]
 
 BAD: dict[str, list[Any]] = {
@@ -54,6 +93,9 @@ BAD: dict[str, list[Any]] = {
     "limit": [*bad.POSITIVE_INTEGERS, 501],
     "offset": bad.NON_NEGATIVE_INTEGERS,
     "include_disbanded": bad.FLAGS,
+    "expires_at": [None, *bad.INSTANTS],
+    "claims": _changed(scope(), BAD_SCOPE),
+    "max_links": bad.NON_NEGATIVE_INTEGERS,
     "name": [None, 1, True, b"x", [], {}, "", " \t", "x" * 201, "a\0b", "\ud800"],
     "expected_execution_generation": bad.POSITIVE_INTEGERS,
     # A bool is taken on purpose: existing callers pass one.
@@ -65,6 +107,8 @@ BAD: dict[str, list[Any]] = {
     **dict.fromkeys(
         (
             "room_id",
+            "member_id",
+            "target_profile",
             "gateway_id",
             "process_generation",
             "settlement_id",
@@ -78,6 +122,19 @@ BAD: dict[str, list[Any]] = {
 }
 OF_ONE_FUNCTION: dict[tuple[str, str], list[Any]] = {
     ("list_tasks", "status"): [1, "", "open", "QUEUED", [], {}, object()],
+    ("update_room_link_status", "status"): SHORT_TEXTS,
+    ("upsert_room_link_record", "record"): _changed(link(), BAD_LINK),
+    ("upsert_remote_run_receipt", "record"): _changed(receipt(), BAD_RECEIPT),
+    ("remote_run_receipt", "record"): _changed(receipt(), BAD_RUN),
+    ("reserve_peer_room", "claims"): _changed(scope(), BAD_RESERVATION),
+    ("peer_room_grant_is_current", "claims"): _changed(scope(), BAD_RESERVATION),
+    ("room_grant_is_revoked", "claims"): [
+        *_changed(scope(), BAD_SCOPE),
+        *({**scope(), "issued_at": value} for value in bad.INSTANTS),
+    ],
+    ("list_remote_run_receipts", "room_id"): bad.IDENTIFIERS[1:],
+    ("list_remote_run_receipts", "target_profile"): bad.IDENTIFIERS[1:],
+    ("list_remote_run_receipts", "session_id"): SHORT_TEXTS[1:],
 }
 
 
@@ -106,6 +163,12 @@ def _good(world: World) -> dict[str, Any]:
         "authority_gateway_id": "gw",
         "expected_gateway_id": "gw",
         "new_gateway_id": "gw2",
+        "member_id": "ann",
+        "target_profile": "helper",
+        "claims": scope(),
+        "expires_at": world.clock.now + 60,
+        "max_links": 8,
+        "record": {**link(), **receipt()},
     }
 
 
@@ -117,10 +180,14 @@ def _functions() -> Iterator[tuple[ModuleType, str, Callable[..., Any]]]:
                 yield module, name, function
 
 
+def _bad_values(name: str, parameter: str) -> list[Any]:
+    return OF_ONE_FUNCTION.get((name, parameter)) or BAD.get(parameter, [])
+
+
 def _cases() -> Iterator[Any]:
     for module, name, function in _functions():
         for parameter in inspect.signature(function).parameters:
-            values = OF_ONE_FUNCTION.get((name, parameter), BAD.get(parameter, []))
+            values = _bad_values(name, parameter)
             yield pytest.param(module, name, parameter, values, id=f"{name}-{parameter}")
 
 
@@ -171,10 +238,24 @@ def test_every_public_function_is_covered() -> None:
     assert {name for module, name, _ in _functions() if module is rooms} == {
         "claim_authority",
         "create_room",
+        "delete_room_link_records",
         "disband_room",
+        "list_remote_run_receipts",
+        "list_room_link_records",
         "list_rooms",
+        "peer_room_grant_is_current",
+        "peer_room_is_reserved",
+        "probe_hosted_room",
+        "probe_peer_room_reservation",
         "prune_disbanded_rooms",
+        "remote_run_receipt",
+        "reserve_peer_room",
+        "revoke_room_grant_scope",
+        "room_grant_is_revoked",
         "room_state",
+        "update_room_link_status",
+        "upsert_remote_run_receipt",
+        "upsert_room_link_record",
     }
 
 
@@ -222,6 +303,9 @@ def test_messages_hold_no_text_of_the_user(world: World) -> None:
             world.db, TaskAttempt(identity(), world.lease, 1, 0), settlement_id="s", status=secret, result=None
         ),
         lambda: rooms.room_state(world.db, room_id=secret),
+        lambda: rooms.upsert_room_link_record(world.db, record={**link(), "grant": f"{secret}\0"}, max_links=1),
+        lambda: rooms.upsert_room_link_record(world.db, record={**link(), "grant": secret}, max_links=0),
+        lambda: rooms.reserve_peer_room(world.db, claims={**scope(), "member_id": secret}, expires_at=2e6),
     ]
     for call in calls:
         with pytest.raises((DriverValidationError, HostedRoomError)) as refusal:
@@ -247,7 +331,7 @@ def test_bad_input_creates_no_database(world: World, tmp_path: Any, module: Modu
     for parameter in inspect.signature(function).parameters:
         if parameter == "db":
             continue
-        value = OF_ONE_FUNCTION.get((name, parameter), BAD[parameter])[0]
+        value = _bad_values(name, parameter)[0]
         arguments = {**_arguments(world, function), "db": path, parameter: value}
         with pytest.raises(MODULES[module]):
             function(**arguments)

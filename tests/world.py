@@ -8,7 +8,17 @@ from attrs import define, evolve, field
 from fsm import driver, rooms
 from fsm.driver import DriverLease, TaskAttempt, TaskIdentity
 from fsm.lifecycle.terms import quoted
-from fsm.lifecycles.tables import EVENTS, LEASES, RETIRED, ROOMS, TASKS
+from fsm.lifecycles.tables import (
+    EVENTS,
+    LEASES,
+    LINKS,
+    PEER_RESERVATIONS,
+    REMOTE_RUNS,
+    RETIRED,
+    REVOKED_GRANTS,
+    ROOMS,
+    TASKS,
+)
 from storage import Database, Row
 
 START = 1_000_000.0
@@ -122,7 +132,8 @@ def dump(db: Database) -> dict[str, list[Row]]:
             )
         )
 
-    return {table.name: read(table) for table in (ROOMS, EVENTS, RETIRED, LEASES, TASKS)}
+    of_peers = (LINKS, REVOKED_GRANTS, PEER_RESERVATIONS, REMOTE_RUNS)
+    return {table.name: read(table) for table in (ROOMS, EVENTS, RETIRED, LEASES, TASKS, *of_peers)}
 
 
 def _queued(world: World, name: str) -> None:

@@ -101,7 +101,7 @@ def _present(lifecycle: Lifecycle, location: str, record: str) -> str:
     key = key_of(lifecycle, record)
     require_existing(location)
     with opened(location, read_only=True) as db:
-        if lifecycle is not HOSTED_ROOM:
+        if any(reference.table == HOSTED_ROOM.table.name for reference in lifecycle.table.foreign_keys):
             require_room(db, key["room_id"])
         found = read_record(db, lifecycle, key)
     if found.row is None and found.state not in {state.name for state in lifecycle.states}:

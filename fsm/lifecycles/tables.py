@@ -2,23 +2,40 @@
 
 from typing import Final
 
-from storage import Column, ForeignKey, Index, Table
+from storage import Added, Column, ForeignKey, Index, Table
 
-__all__ = ["EVENTS", "LEASES", "LOCK_ORDER", "PUBLICATIONS", "RETIRED", "ROOMS", "TASKS", "TASK_ORDER"]
+__all__ = [
+    "EVENTS",
+    "LEASES",
+    "LINKS",
+    "LOCK_ORDER",
+    "PEER_RESERVATIONS",
+    "PUBLICATIONS",
+    "REMOTE_RUNS",
+    "RETIRED",
+    "REVOKED_GRANTS",
+    "ROOMS",
+    "TASKS",
+    "TASK_ORDER",
+]
 
 
-def _text(name: str, *, nullable: bool = False) -> Column:
-    return Column(name, "TEXT", nullable=nullable)
+def _text(name: str, *, nullable: bool = False, added: Added | None = None) -> Column:
+    return Column(name, "TEXT", nullable=nullable, added=added)
 
 
 def _time(name: str, *, nullable: bool = False) -> Column:
     return Column(name, "REAL", nullable=nullable)
 
 
-def _count(name: str, *, minimum: int, default: int | None = None) -> Column:
-    return Column(name, "INTEGER", minimum=minimum, default=default)
+def _count(name: str, *, minimum: int, default: int | None = None, added: Added | None = None) -> Column:
+    return Column(name, "INTEGER", minimum=minimum, default=default, added=added)
 
 
+_LEGACY: Final = Added("legacy")
+"""Who a row of an older gateway is of, which did not say so."""
+_LEGACY_ACTOR: Final = Added('{"id":"legacy","kind":"system"}')
+_FIRST_EPOCH: Final = Added(1)
 _OF_A_ROOM: Final = (ForeignKey(("room_id",), "hosted_rooms", ("room_id",)),)
 
 ROOMS: Final = Table(
@@ -27,10 +44,10 @@ ROOMS: Final = Table(
         _text("room_id"),
         _text("name"),
         _text("members_json"),
-        _text("authority_gateway_id"),
-        _count("authority_epoch", minimum=1, default=1),
+        _text("authority_gateway_id", added=_LEGACY),
+        _count("authority_epoch", minimum=1, default=1, added=_FIRST_EPOCH),
         _count("next_seq", minimum=1, default=1),
-        _count("event_bytes", minimum=0, default=0),
+        _count("event_bytes", minimum=0, default=0, added=Added(0)),
         _count("revision", minimum=1, default=1),
         _time("created_at"),
         _time("updated_at"),
@@ -52,8 +69,8 @@ EVENTS: Final = Table(
         _count("seq", minimum=1),
         _text("event_id"),
         _text("kind"),
-        _text("actor_json"),
-        Column("authority_epoch", "INTEGER", nullable=True, minimum=1),
+        _text("actor_json", added=_LEGACY_ACTOR),
+        Column("authority_epoch", "INTEGER", nullable=True, minimum=1, added=Added()),
         _text("payload_json"),
         _time("created_at"),
     ),
@@ -61,6 +78,77 @@ EVENTS: Final = Table(
     unique=(("room_id", "event_id"),),
     foreign_keys=_OF_A_ROOM,
     indexes=(Index("idx_hosted_room_events_cursor", ("room_id", "seq")),),
+)
+
+LINKS: Final = Table(
+    "hosted_room_links",
+    (
+        _text("room_id"),
+        _text("member_id"),
+        _text("target_url"),
+        _text("target_profile"),
+        _text("grant"),
+        _text("catalog_json"),
+        _text("cancellation_scope_id"),
+        _text("trace_id"),
+        _text("transport_security"),
+        Column("status", "TEXT", default="ready"),
+        _time("updated_at"),
+    ),
+    primary_key=("room_id", "member_id"),
+)
+
+REVOKED_GRANTS: Final = Table(
+    "hosted_room_revoked_grants",
+    (_text("scope_key"), _time("expires_at"), _time("revoked_before")),
+    primary_key=("scope_key",),
+)
+
+PEER_RESERVATIONS: Final = Table(
+    "hosted_room_peer_reservations",
+    (
+        _text("room_id"),
+        _text("member_id"),
+        _text("target_profile"),
+        _text("authority_gateway_id"),
+        _count("authority_epoch", minimum=1),
+        _time("expires_at"),
+        _time("revoked_at", nullable=True),
+        _time("created_at"),
+        _time("updated_at"),
+    ),
+    primary_key=("room_id", "member_id", "target_profile"),
+)
+
+REMOTE_RUNS: Final = Table(
+    "hosted_room_remote_runs",
+    (
+        _text("room_id"),
+        _text("home_install_id", added=_LEGACY),
+        _text("authority_gateway_id", added=_LEGACY),
+        _count("authority_epoch", minimum=1, added=_FIRST_EPOCH),
+        _text("member_id"),
+        _text("task_id"),
+        _count("execution_generation", minimum=1),
+        _text("target_install_id"),
+        _text("target_profile"),
+        _text("run_id"),
+        _text("session_id"),
+        _time("created_at"),
+        _time("updated_at"),
+    ),
+    primary_key=(
+        "room_id",
+        "home_install_id",
+        "authority_gateway_id",
+        "authority_epoch",
+        "member_id",
+        "target_install_id",
+        "target_profile",
+        "task_id",
+        "execution_generation",
+    ),
+    rekeyed=True,
 )
 
 LEASES: Final = Table(

@@ -1,7 +1,8 @@
-"""Hosted rooms: their identity, authority and end.
+"""Hosted rooms: their identity, authority and end; and their members on other gateways.
 
 Every call takes `db` first, as in `fsm.driver`; `now` is an instant in seconds, and the handle's clock where none is
-given. The rules stand in `fsm.lifecycles.hosted_room`.
+given. The rules stand in `fsm.lifecycles.hosted_room` and, for the
+profiles of this gateway that rooms of others use, in `fsm.lifecycles.peer_reservation`.
 """
 
 from fsm.errors import (
@@ -12,6 +13,7 @@ from fsm.errors import (
     RoomConflictError,
     RoomHistoryExpiredError,
     RoomNotFoundError,
+    RoomProbeUnavailableError,
 )
 from fsm.lifecycles.hosted_room import HostedRoomState
 from fsm.lifecycles.limits import (
@@ -25,6 +27,8 @@ from fsm.lifecycles.limits import (
     MAX_EVENT_JSON_BYTES,
     MAX_EVENTS_PER_ROOM,
     MAX_GATEWAY_EVENT_BYTES,
+    MAX_LINK_DOCUMENT_BYTES,
+    MAX_LINK_TEXT_CHARS,
     MAX_MEMBERS,
     MAX_MEMBERS_JSON_BYTES,
     MAX_ROOM_EVENT_BYTES,
@@ -32,7 +36,16 @@ from fsm.lifecycles.limits import (
     MAX_ROOM_LIST_LIMIT,
     MAX_ROOM_NAME_CHARS,
 )
+from fsm.lifecycles.peer_reservation import PeerReservationState
+from fsm.rooms.grants import revoke_room_grant_scope, room_grant_is_revoked
 from fsm.rooms.identity import default_db_path, local_authority_gateway_id
+from fsm.rooms.links import (
+    RoomLink,
+    delete_room_link_records,
+    list_room_link_records,
+    update_room_link_status,
+    upsert_room_link_record,
+)
 from fsm.rooms.operations import (
     claim_authority,
     create_room,
@@ -41,6 +54,14 @@ from fsm.rooms.operations import (
     prune_disbanded_rooms,
     room_state,
 )
+from fsm.rooms.probes import probe_hosted_room, probe_peer_room_reservation
+from fsm.rooms.receipts import (
+    RemoteRunReceipt,
+    list_remote_run_receipts,
+    remote_run_receipt,
+    upsert_remote_run_receipt,
+)
+from fsm.rooms.reservations import peer_room_grant_is_current, peer_room_is_reserved, reserve_peer_room
 from fsm.rooms.views import EventView, RoomClaim, RoomDisbanding, RoomState, RoomView
 
 __all__ = [
@@ -54,6 +75,8 @@ __all__ = [
     "MAX_EVENT_ID_CHARS",
     "MAX_EVENT_JSON_BYTES",
     "MAX_GATEWAY_EVENT_BYTES",
+    "MAX_LINK_DOCUMENT_BYTES",
+    "MAX_LINK_TEXT_CHARS",
     "MAX_MEMBERS",
     "MAX_MEMBERS_JSON_BYTES",
     "MAX_ROOM_EVENT_BYTES",
@@ -66,19 +89,37 @@ __all__ = [
     "EventView",
     "HostedRoomError",
     "HostedRoomState",
+    "PeerReservationState",
+    "RemoteRunReceipt",
     "RoomClaim",
     "RoomConflictError",
     "RoomDisbanding",
     "RoomHistoryExpiredError",
+    "RoomLink",
     "RoomNotFoundError",
+    "RoomProbeUnavailableError",
     "RoomState",
     "RoomView",
     "claim_authority",
     "create_room",
     "default_db_path",
+    "delete_room_link_records",
     "disband_room",
+    "list_remote_run_receipts",
+    "list_room_link_records",
     "list_rooms",
     "local_authority_gateway_id",
+    "peer_room_grant_is_current",
+    "peer_room_is_reserved",
+    "probe_hosted_room",
+    "probe_peer_room_reservation",
     "prune_disbanded_rooms",
+    "remote_run_receipt",
+    "reserve_peer_room",
+    "revoke_room_grant_scope",
+    "room_grant_is_revoked",
     "room_state",
+    "update_room_link_status",
+    "upsert_remote_run_receipt",
+    "upsert_room_link_record",
 ]

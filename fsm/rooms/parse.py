@@ -7,18 +7,20 @@ from fsm.lifecycles.hosted_room import LEGACY_GATEWAY
 from fsm.lifecycles.limits import (
     MAX_ACTOR_ID_CHARS,
     MAX_EVENT_ID_CHARS,
+    MAX_LINK_TEXT_CHARS,
     MAX_MEMBERS,
     MAX_MEMBERS_JSON_BYTES,
     MAX_ROOM_ID_CHARS,
     MAX_ROOM_NAME_CHARS,
 )
 from fsm.schema import GATEWAY_SCHEMA
-from storage import Database, resolve
+from storage import Database, clock_of, resolve
 from storage.canonical import canonical_json
 from storage.validate import INTEGER_MAXIMUM, flag, identifier, instance, integer, number, reading, text
 
 __all__ = [
     "Location",
+    "instant_at",
     "opened",
     "opened_at",
     "parse_authority",
@@ -26,7 +28,11 @@ __all__ = [
     "parse_event_id",
     "parse_flag",
     "parse_gateway",
+    "parse_install",
+    "parse_link_text",
+    "parse_member",
     "parse_members",
+    "parse_profile",
     "parse_room_id",
     "parse_room_name",
 ]
@@ -51,6 +57,14 @@ def opened_at(db: Location, now: object) -> tuple[Database, float]:
     return handle, reading(handle.clock, label="the handle's clock", error=HostedRoomError) if at is None else at
 
 
+def instant_at(db: Location, now: object) -> float:
+    """Return the given instant, or one reading of the clock that `db` has; nothing is opened for it. Seconds."""
+    if now is not None:
+        return number(now, label="now", error=HostedRoomError)
+    clock = clock_of(db, error=HostedRoomError)
+    return reading(clock, label="the handle's clock", error=HostedRoomError)
+
+
 def parse_room_id(value: object) -> str:
     """Return the room id, stripped."""
     return identifier(value, label="room_id", error=HostedRoomError, maximum=MAX_ROOM_ID_CHARS)
@@ -69,6 +83,26 @@ def parse_event_id(value: object) -> str:
 def parse_gateway(value: object, label: str) -> str:
     """Return a gateway id, stripped."""
     return identifier(value, label=label, error=HostedRoomError, maximum=MAX_ACTOR_ID_CHARS)
+
+
+def parse_install(value: object, label: str) -> str:
+    """Return the id of an install, at the home of a room or at its peer, stripped."""
+    return identifier(value, label=label, error=HostedRoomError, maximum=MAX_ACTOR_ID_CHARS)
+
+
+def parse_member(value: object) -> str:
+    """Return a member's id, stripped."""
+    return identifier(value, label="member_id", error=HostedRoomError, maximum=MAX_ACTOR_ID_CHARS)
+
+
+def parse_profile(value: object) -> str:
+    """Return the name of the profile that a room is linked to, stripped."""
+    return identifier(value, label="target_profile", error=HostedRoomError, maximum=MAX_ACTOR_ID_CHARS)
+
+
+def parse_link_text(value: object, label: str) -> str:
+    """Return what another gateway or its transport calls something, as it is: 1 to 1024 characters, not blank."""
+    return text(value, label=label, error=HostedRoomError, maximum_characters=MAX_LINK_TEXT_CHARS)
 
 
 def parse_authority(value: object) -> str:

@@ -12,14 +12,14 @@ from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout, TooManyRequest
 
 from storage.engine import Handle, Options
 from storage.errors import OUTCOME_UNKNOWN, DatabaseUnavailableError, OutcomeUnknownError, StorageError
-from storage.port import Result, Transaction
+from storage.port import Parameters, Result, Transaction
 from storage.postgres.connection import FAILURES, Connection, LostRaceError, make_pool, translate
 from storage.postgres.migrate import MIGRATOR
 from storage.postgres.target import Target, local_settings
 from storage.postgres.transaction import READING, WRITING, PostgresTransaction
 from storage.schema import Schema
 from storage.statements import Texts, quoted
-from storage.transacting import CLOSED, DOOMED, NESTED, READ_ONLY, missing
+from storage.transacting import CLOSED, DOOMED, NESTED, READ_ONLY, finds, missing
 
 __all__ = ["PostgresDatabase"]
 
@@ -101,6 +101,19 @@ class PostgresDatabase(Handle):
             self._amend(schema)
         self._required.add(schema)
 
+    def probe(self, table: str, sql: str, parameters: Parameters, *, timeout_seconds: float) -> bool:
+        """Look in a transaction of its own, whatever this thread is doing; see the port."""
+        self._check_usable()
+        milliseconds = max(1, round(timeout_seconds * 1000))
+        limits = f"SET LOCAL lock_timeout = {milliseconds}; SET LOCAL statement_timeout = {milliseconds}"
+        connection = _ready(self._pool, f"{self._begin_read}; {limits}", timeout_seconds)
+        transaction = PostgresTransaction(self, connection, READING)
+        try:
+            return finds(transaction, table, sql, parameters)
+        finally:
+            _roll_back(connection, transaction)
+            self._pool.putconn(connection)
+
     def close(self) -> None:
         """Close the handle; see the port."""
         self._closed = True
@@ -123,7 +136,7 @@ class PostgresDatabase(Handle):
 
     def _amend(self, schema: Schema) -> None:
         if self.read_only:
-            if absent := self.read(lambda tx: MIGRATOR.missing_tables(tx, schema)):
+            if absent := self.read(lambda tx: MIGRATOR.unreadable_tables(tx, schema)):
                 raise missing(schema, absent)
             return
 
@@ -213,10 +226,10 @@ def _roll_back(connection: Connection, transaction: PostgresTransaction) -> None
         connection.close()
 
 
-def _ready(pool: ConnectionPool[Connection], statement: str) -> Connection:
+def _ready(pool: ConnectionPool[Connection], statement: str, timeout_seconds: float | None = None) -> Connection:
     """Take a connection on which BEGIN has succeeded: one that turns out to be dead has cost nothing yet."""
     for remaining in reversed(range(_CONNECTIONS_TRIED)):
-        connection = _taken(pool)
+        connection = _taken(pool, timeout_seconds)
         try:
             connection.execute(statement)
         except FAILURES as exc:
@@ -232,9 +245,9 @@ def _ready(pool: ConnectionPool[Connection], statement: str) -> Connection:
     raise AssertionError  # pragma: no cover - the last one is returned or refused
 
 
-def _taken(pool: ConnectionPool[Connection]) -> Connection:
+def _taken(pool: ConnectionPool[Connection], timeout_seconds: float | None) -> Connection:
     try:
-        return pool.getconn()
+        return pool.getconn(timeout_seconds)
     except (PoolTimeout, TooManyRequests) as exc:
         raise DatabaseUnavailableError(
             f"all {pool.max_size} connections of this handle are in use, or the server lets no further one in; end "

@@ -177,8 +177,10 @@ def choose_journal(path: str, connection: sqlite3.Connection, sleep: Callable[[f
         _report_fallback(path)
 
 
-def connect_read_only(path: str) -> sqlite3.Connection:
+def connect_read_only(path: str, timeout_seconds: float | None = None) -> sqlite3.Connection:
     """Open an existing file for reading; nothing is created in place of a missing one.
+
+    A lock is waited for as long as `timeout_seconds`, by default 10, here and in every statement.
 
     Found by experiment: beside a WAL database that nobody has open, a `mode=ro` connection makes the
     `-wal` and `-shm` files and leaves them there when it closes, while a writable connection takes
@@ -199,7 +201,8 @@ def connect_read_only(path: str) -> sqlite3.Connection:
             "reading this database would leave files of another user beside it, which lock its owner out; "
             "read it as a user who may write the file"
         )
-    connection = _connect(f"file:{quote(path)}?mode={'rw' if at_rest else 'ro'}", uri=True)
+    target = f"file:{quote(path)}?mode={'rw' if at_rest else 'ro'}"
+    connection = _connect(target, uri=True, timeout_seconds=timeout_seconds)
     try:
         connection.execute("PRAGMA query_only=ON")
         # SQLite reads the file only now; a file that is no database is to be refused here.
@@ -210,7 +213,7 @@ def connect_read_only(path: str) -> sqlite3.Connection:
         raise translate(exc) from exc
 
 
-def _connect(target: str, *, uri: bool) -> sqlite3.Connection:
+def _connect(target: str, *, uri: bool, timeout_seconds: float | None = None) -> sqlite3.Connection:
     try:
         return sqlite3.connect(
             target,
@@ -218,7 +221,7 @@ def _connect(target: str, *, uri: bool) -> sqlite3.Connection:
             isolation_level=None,
             check_same_thread=False,
             cached_statements=_CACHED_STATEMENTS,
-            timeout=BUSY_TIMEOUT_SECONDS,
+            timeout=BUSY_TIMEOUT_SECONDS if timeout_seconds is None else timeout_seconds,
         )
     except FAILURES as exc:
         raise translate(exc) from exc

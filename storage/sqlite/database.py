@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 
 from storage.engine import Handle
 from storage.errors import OUTCOME_UNKNOWN, DatabaseUnavailableError, OutcomeUnknownError, StorageError
-from storage.port import Result, Transaction
+from storage.port import Parameters, Result, Transaction
 from storage.schema import Schema
 from storage.sqlite import connection as connections
 from storage.sqlite.connection import FAILURES, primary_code
@@ -16,7 +16,7 @@ from storage.sqlite.migrate import MIGRATOR, rebuilding
 from storage.sqlite.sessions import Session, Sessions
 from storage.sqlite.transaction import READING, WRITING, SqliteTransaction, control
 from storage.statements import Texts
-from storage.transacting import CLOSED, DOOMED, NESTED, READ_ONLY, missing
+from storage.transacting import CLOSED, DOOMED, NESTED, READ_ONLY, finds, missing
 
 # After these codes COMMIT is known to have stored nothing; after any other its fate is unknown.
 _NOT_COMMITTED = frozenset(
@@ -41,7 +41,8 @@ FORKED_WITHIN = (
 class SqliteDatabase(Handle):
     """The port's Database over connections that `connect` makes: one per thread, or one for all when `shared`.
 
-    `prepare` is called once with each connection, ahead of its first write.
+    `prepare` is called once with each connection, ahead of its first write. `beside` opens another handle on the file,
+    which reads only and waits for a lock no longer than it is told; without it there is no file to open again.
     """
 
     def __init__(
@@ -54,12 +55,14 @@ class SqliteDatabase(Handle):
         read_only: bool = False,
         shared: bool = False,
         prepare: Callable[[sqlite3.Connection], None] = lambda _: None,
+        beside: Callable[[float], "SqliteDatabase"] | None = None,
     ) -> None:
         self.location = location
         self.clock = clock
         self.new_id = new_id
         self.read_only = read_only
         self._prepare = prepare
+        self._beside = beside
         self._unusable = ""
         self._held_at_fork = False
         self._names: dict[str, tuple[str, ...]] = {}
@@ -105,6 +108,20 @@ class SqliteDatabase(Handle):
         if self.read(lambda transaction: MIGRATOR.pending(transaction, schema)):
             self._amend(session, schema)
         session.schemas.add(schema)
+
+    def probe(self, table: str, sql: str, parameters: Parameters, *, timeout_seconds: float) -> bool:
+        """Look by way of a connection of its own, or of the only one there is; see the port."""
+        self._check_usable()
+        if self.replaced:
+            raise DatabaseUnavailableError(_REPLACED)
+        if self._beside is not None:
+            return look(self._beside(timeout_seconds), table, sql, parameters)
+        self._take_turn(timeout_seconds)
+        try:
+            return self.read(lambda transaction: finds(transaction, table, sql, parameters))
+        finally:
+            if self._turn is not None:
+                self._turn.release()
 
     def close(self) -> None:
         """Close the handle; see the port."""
@@ -179,8 +196,9 @@ class SqliteDatabase(Handle):
             raise DatabaseUnavailableError(_REPLACED)
         return self._connect()
 
-    def _take_turn(self) -> None:
-        if self._turn is not None and not self._turn.acquire(timeout=connections.BUSY_TIMEOUT_SECONDS):
+    def _take_turn(self, timeout_seconds: float | None = None) -> None:
+        timeout = connections.BUSY_TIMEOUT_SECONDS if timeout_seconds is None else timeout_seconds
+        if self._turn is not None and not self._turn.acquire(timeout=timeout):
             raise DatabaseUnavailableError(
                 "the connection of this :memory: database is in use by another thread's transaction; "
                 "end that one, then try again"
@@ -276,7 +294,7 @@ class SqliteDatabase(Handle):
 
     def _amend(self, session: Session, schema: Schema) -> None:
         if self.read_only:
-            if absent := self.read(lambda transaction: MIGRATOR.missing_tables(transaction, schema)):
+            if absent := self.read(lambda transaction: MIGRATOR.unreadable_tables(transaction, schema)):
                 raise missing(schema, absent)
             return
         with self._in_turn(), rebuilding(session.connection):
@@ -291,3 +309,11 @@ class SqliteDatabase(Handle):
         finally:
             if turn is not None:
                 turn.release()
+
+
+def look(database: SqliteDatabase, table: str, sql: str, parameters: Parameters) -> bool:
+    """Tell whether a query finds a row, by way of a handle made for this alone, and close it; see `Database.probe`."""
+    try:
+        return database.read(lambda transaction: finds(transaction, table, sql, parameters))
+    finally:
+        database.close()

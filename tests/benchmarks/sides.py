@@ -61,6 +61,10 @@ class Recorder(Transaction):
         """Pass it on."""
         self._inner.undo(mark)
 
+    def lock_name(self, name: str) -> None:
+        """Pass it on."""
+        self._inner.lock_name(name)
+
     def table_exists(self, name: str) -> bool:
         """Pass it on."""
         return self._inner.table_exists(name)

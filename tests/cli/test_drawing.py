@@ -9,9 +9,11 @@ import pytest
 
 from diagrams import describe, dot, mermaid, plantuml, reference
 from diagrams.export import export
+from fsm import rooms
 from fsm.lifecycles import LIFECYCLES
 from tests.cli.operator import T1, Asked, at_a_terminal, files_of, fsm_here
 from tests.cli.processes import FSM, ROOM, Room, environment, run_fsm
+from tests.rooms.peers import scope
 
 NAMES = [lifecycle.name for lifecycle in LIFECYCLES]
 MODELS = {lifecycle.name: describe(lifecycle) for lifecycle in LIFECYCLES}
@@ -117,7 +119,9 @@ def test_what_is_written_does_not_depend_on_the_terminal(tmp_path: Path) -> None
 
 
 def test_the_state_that_a_record_is_in_is_marked(room: Room, ask: Asked) -> None:
-    """Tasks by ROOM/TASK, leases and rooms by ROOM; states that no row stands for are states too."""
+    """Tasks by ROOM/TASK, leases and rooms by ROOM, reservations by ROOM/MEMBER/TARGET_PROFILE, whose room is another
+    gateway's; states that no row stands for are states too
+    """
     room.admit("work")
     for name, record, state in (
         ("driver_task", T1, "queued"),
@@ -127,6 +131,10 @@ def test_the_state_that_a_record_is_in_is_marked(room: Room, ask: Asked) -> None
     ):
         told = ask("diagram", name, "--db", room.location, "--record", record)
         assert (told.code, told.err, told.out) == (0, "", mermaid(MODELS[name], present=state))
+    rooms.reserve_peer_room(room.db, claims=scope(room_id="elsewhere"), expires_at=room.db.clock() + 60)
+    for record, state in (("elsewhere/ann/helper", "live"), ("elsewhere/bob/helper", "absent")):
+        told = ask("diagram", "peer_reservation", "--db", room.location, "--record", record)
+        assert (told.code, told.err, told.out) == (0, "", mermaid(MODELS["peer_reservation"], present=state))
     room.lease()
     told = ask("diagram", "driver_lease", "--db", room.location, "--record", ROOM, "--format", "dot", "--overview")
     assert told.out == dot(MODELS["driver_lease"], present="held", overview=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import storage
-from fsm import driver
+from fsm import driver, rooms
 from fsm.driver import DriverLease
 from storage import Database
 from tests.faults.processes import wait_until
@@ -44,7 +44,14 @@ def read(order: Order, _process: str) -> int:
     return len(driver.list_tasks(order["path"], room_id=order["room"]))
 
 
-WAYS: dict[str, Callable[[Order, str], int]] = {"acquire": acquire, "start": start, "read": read}
+def reserve(order: Order, process: str) -> int:
+    """Contend for a profile: each process for a member and a gateway of its own, at one epoch of the room."""
+    claims = {**order["claims"], "member_id": process, "authority_gateway_id": process}
+    rooms.reserve_peer_room(opened(order), claims=claims, expires_at=order["now"] + 60, now=order["now"])
+    return int(order["now"])
+
+
+WAYS: dict[str, Callable[[Order, str], int]] = {"acquire": acquire, "start": start, "read": read, "reserve": reserve}
 
 
 def opened(order: Order) -> Database:

@@ -11,6 +11,7 @@ from fsm import driver
 from fsm.driver import TaskAttempt
 from fsm.driver.values import lease_of
 from tests.faults.processes import Child, children, soon
+from tests.rooms.peers import scope
 from tests.world import World, identity
 
 pytestmark = pytest.mark.contention
@@ -89,4 +90,21 @@ def test_one_of_two_processes_starts_a_task(world: World, contenders: tuple[Chil
         assert refused in {"InvalidTaskTransitionError", "StaleTaskError"}
         attempt = TaskAttempt(identity(task), world.lease, generation, 0)
         driver.settle_task(world.db, attempt, settlement_id=f"s{number}", status="settled", result=None)
+    assert min(won.values()) >= 1, f"the race was not one: {won}"
+
+
+def test_one_of_two_rivals_reserves_a_profile(world: World, contenders: tuple[Child, ...]) -> None:
+    """Of two gateways that reserve one profile for the same epoch of a room at once, through members of their own,
+    exactly one holds it, and the other is told AuthorityConflictError
+    """
+    won = dict.fromkeys(NAMES, 0)
+    for _ in range(ROUNDS):
+        world.clock.advance(60)
+        winner, at, refused = race(contenders, world, what="reserve", claims=scope())
+        won[winner] += 1
+        assert (at, refused) == (int(world.clock.now), "AuthorityConflictError")
+        rows = world.execute("SELECT * FROM hosted_room_peer_reservations")
+        assert [(row["member_id"], row["authority_gateway_id"], row["revoked_at"]) for row in rows] == [
+            (winner, winner, None)
+        ]
     assert min(won.values()) >= 1, f"the race was not one: {won}"

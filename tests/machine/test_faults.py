@@ -128,6 +128,9 @@ class _Failing(Transaction):
     def undo(self, mark: object) -> None:
         self.tx.undo(mark)
 
+    def lock_name(self, name: str) -> None:
+        self.tx.lock_name(name)
+
     def table_exists(self, name: str) -> bool:
         return self.tx.table_exists(name)
 

@@ -13,9 +13,6 @@ PLAIN = {
     "hosted_room_policy_transcript": "(room_id TEXT, entry TEXT, PRIMARY KEY (room_id, entry))",
     "hosted_room_policy_watermarks": "(room_id TEXT, mark INTEGER)",
     "hosted_room_policy_cursors": "(room_id TEXT PRIMARY KEY, cursor INTEGER)",
-    "hosted_room_remote_runs": "(room_id TEXT, run_id TEXT)",
-    "hosted_room_links": "(room_id TEXT, member_id TEXT)",
-    "hosted_room_peer_reservations": "(room_id TEXT, member_id TEXT)",
 }
 REFERRING = {
     "hosted_room_policy_threads": (
