@@ -11,7 +11,8 @@ from storage.errors import (
 )
 from storage.opening import open_database, random_id, resolve
 from storage.port import Database, Location, Parameters, Row, Transaction, Value
-from storage.schema import Column, ForeignKey, Index, Schema, Table
+from storage.schema import Column, ForeignKey, Index, Schema, Table, Total
+from storage.totals import WrongTotal, wrong_totals
 from storage.validate import choice, flag, identifier, instance, integer, number, reading, record, text
 
 __all__ = [
@@ -28,10 +29,12 @@ __all__ = [
     "Schema",
     "StorageError",
     "Table",
+    "Total",
     "Transaction",
     "UnsupportedDatabaseError",
     "Value",
     "WalResetWarning",
+    "WrongTotal",
     "canonical_json",
     "choice",
     "decode_json",
@@ -46,4 +49,5 @@ __all__ = [
     "record",
     "resolve",
     "text",
+    "wrong_totals",
 ]

@@ -149,9 +149,9 @@ class Database(ABC):
     def require(self, schema: Schema) -> None:
         """Make sure that the tables of `schema` exist in the right shape; costs nothing the next time.
 
-        Missing tables and indexes are created, an outdated set of values in a CHECK is rebuilt, all
-        in one transaction. A read-only handle only judges, and tolerates what it could have amended
-        except a missing table.
+        Missing tables and indexes are created, an outdated set of values in a CHECK is rebuilt, a total
+        that is not kept is summed up and kept from then on, all in one transaction. A read-only handle
+        only judges, and tolerates what it could have amended except a missing table that it may read.
 
         Raises:
             UnsupportedDatabaseError: a table has another shape; the database was left as it was.

@@ -12,7 +12,7 @@ from storage.schema import Schema
 from storage.sqlite import connection as connections
 from storage.sqlite.connection import FAILURES, primary_code
 from storage.sqlite.filesystem import identity
-from storage.sqlite.migrate import migrate, missing_tables, pending, rebuilding
+from storage.sqlite.migrate import is_current, migrate, missing_tables, rebuilding
 from storage.sqlite.sessions import Session, Sessions
 from storage.sqlite.transaction import READING, WRITING, SqliteTransaction, control
 from storage.statements import Texts
@@ -103,7 +103,7 @@ class SqliteDatabase(Database):
         session = self._session()
         if schema in session.schemas:
             return
-        if self.read(lambda transaction: pending(transaction, schema)):
+        if not self.read(lambda transaction: is_current(transaction, schema)):
             self._amend(session, schema)
         session.schemas.add(schema)
 

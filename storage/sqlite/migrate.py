@@ -11,12 +11,24 @@ from storage.port import Transaction
 from storage.schema import Column, Schema, Table
 from storage.sqlite.shape import creating_text, limiting_checks, read_shape
 from storage.sqlite.statement_text import Check, create_index, create_table, listed, literal, one_of, quoted, renamed
+from storage.sqlite.totals import keep, pending_totals
 from storage.sqlite.transaction import control
 
 
 def missing_tables(transaction: Transaction, schema: Schema) -> tuple[str, ...]:
-    """Return the names of the declared tables that do not exist."""
-    return tuple(table.name for table in schema.tables if read_shape(transaction, table) is None)
+    """Return the names of the declared tables that do not exist, but for those of totals: only writers need them."""
+    kept = {total.kept_in.name for _, total in schema.totals}
+    wanted = (table for table in schema.tables if table.name not in kept)
+    return tuple(table.name for table in wanted if read_shape(transaction, table) is None)
+
+
+def is_current(transaction: Transaction, schema: Schema) -> bool:
+    """Judge a schema without writing, and say whether there is nothing to be done for it.
+
+    Raises:
+        UnsupportedDatabaseError: as `pending`; or a trigger of a total is another one of that name.
+    """
+    return not pending(transaction, schema) and not pending_totals(transaction, schema)
 
 
 def pending(transaction: Transaction, schema: Schema) -> tuple[Table, ...]:
@@ -31,8 +43,10 @@ def pending(transaction: Transaction, schema: Schema) -> tuple[Table, ...]:
 def migrate(transaction: Transaction, schema: Schema) -> None:
     """Create what is missing and rebuild what is outdated; judged again here, now that nobody else can write.
 
+    Totals come last: they are summed up over the rows as they are then.
+
     Raises:
-        UnsupportedDatabaseError: as `pending`; or the rows do not fit a missing index or the rebuilt table.
+        UnsupportedDatabaseError: as `is_current`; or the rows do not fit a missing index or the rebuilt table.
     """
     for table in pending(transaction, schema):
         try:
@@ -42,6 +56,8 @@ def migrate(transaction: Transaction, schema: Schema) -> None:
                 f"table {table.name}: expected rows that keep its keys and constraints, found some that do not; "
                 "correct them and open the database again, which was left as it was"
             ) from exc
+    for table, total in pending_totals(transaction, schema):
+        keep(transaction, table, total)
 
 
 @contextmanager

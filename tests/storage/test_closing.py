@@ -52,7 +52,7 @@ def held(db: storage.Database) -> Any:
         thread.join(10)
 
 
-@pytest.mark.parametrize("step", ["pending", "rebuilding", "migrate"])
+@pytest.mark.parametrize("step", ["is_current", "rebuilding", "migrate"])
 def test_closing_under_a_migration_is_a_storage_error_or_nothing(
     notes: storage.Database, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
