@@ -6,7 +6,7 @@ from attrs import evolve
 
 from fsm.lifecycle import Lifecycle
 from fsm.lifecycles import DRIVER_LEASE, DRIVER_TASK, HOSTED_ROOM
-from fsm.lifecycles.tables import EVENTS, RETIRED
+from fsm.lifecycles.tables import EVENTS, RETIRED, TOTALS
 from storage import Schema, Table
 
 __all__ = ["GATEWAY_SCHEMA", "table_of"]
@@ -21,5 +21,5 @@ def table_of(lifecycle: Lifecycle) -> Table:
 
 GATEWAY_SCHEMA: Final = Schema(
     "gateway",
-    (table_of(HOSTED_ROOM), EVENTS, RETIRED, table_of(DRIVER_LEASE), table_of(DRIVER_TASK)),
+    (table_of(HOSTED_ROOM), TOTALS, EVENTS, RETIRED, table_of(DRIVER_LEASE), table_of(DRIVER_TASK)),
 )

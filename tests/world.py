@@ -8,7 +8,7 @@ from attrs import define, evolve, field
 from fsm import driver, rooms
 from fsm.driver import DriverLease, TaskAttempt, TaskIdentity
 from fsm.lifecycle.terms import quoted
-from fsm.lifecycles.tables import EVENTS, LEASES, RETIRED, ROOMS, TASKS
+from fsm.lifecycles.tables import EVENTS, LEASES, RETIRED, ROOMS, TASKS, TOTALS
 from storage import Database, Row
 
 START = 1_000_000.0
@@ -122,7 +122,7 @@ def dump(db: Database) -> dict[str, list[Row]]:
             )
         )
 
-    return {table.name: read(table) for table in (ROOMS, EVENTS, RETIRED, LEASES, TASKS)}
+    return {table.name: read(table) for table in (ROOMS, TOTALS, EVENTS, RETIRED, LEASES, TASKS)}
 
 
 def _queued(world: World, name: str) -> None:

@@ -2,9 +2,20 @@
 
 from typing import Final
 
-from storage import Column, ForeignKey, Index, Table
+from storage import Column, ForeignKey, Index, Table, Total
 
-__all__ = ["EVENTS", "LEASES", "PUBLICATIONS", "RETIRED", "ROOMS", "TASKS", "TASK_ORDER"]
+__all__ = [
+    "EVENTS",
+    "EVENT_BYTES",
+    "LEASES",
+    "LIVE_ROOMS",
+    "PUBLICATIONS",
+    "RETIRED",
+    "ROOMS",
+    "TASKS",
+    "TASK_ORDER",
+    "TOTALS",
+]
 
 
 def _text(name: str, *, nullable: bool = False) -> Column:
@@ -20,6 +31,18 @@ def _count(name: str, *, minimum: int, default: int | None = None) -> Column:
 
 
 _OF_A_ROOM: Final = (ForeignKey(("room_id",), "hosted_rooms", ("room_id",)),)
+
+TOTALS: Final = Table(
+    "hosted_room_totals",
+    (_text("name"), Column("total", "INTEGER")),
+    primary_key=("name",),
+)
+
+EVENT_BYTES: Final = Total("event_bytes", TOTALS, column="event_bytes")
+"""The UTF-8 bytes of all events that the gateway keeps: an append must not scan every room for them."""
+
+LIVE_ROOMS: Final = Total("live_rooms", TOTALS, while_null="disbanded_at")
+"""How many rooms are live: two gateways that create rooms at once must not both count the one below the limit."""
 
 ROOMS: Final = Table(
     "hosted_rooms",
@@ -37,6 +60,7 @@ ROOMS: Final = Table(
         _time("disbanded_at", nullable=True),
     ),
     primary_key=("room_id",),
+    totals=(EVENT_BYTES, LIVE_ROOMS),
 )
 
 RETIRED: Final = Table(

@@ -1,8 +1,10 @@
-"""Hosted rooms: their identity, authority and end.
+"""Hosted rooms: their identity, authority, event log and end.
 
 Every call takes `db` first, as in `fsm.driver`; `now` is an instant in seconds, and the handle's clock where none is
 given. The rules stand in `fsm.lifecycles.hosted_room`.
 """
+
+from typing import Final
 
 from fsm.errors import (
     AuthorityConflictError,
@@ -20,11 +22,15 @@ from fsm.lifecycles.limits import (
     DISBANDED_ROOM_RETENTION_SECONDS,
     MAX_ACTIVE_ROOMS,
     MAX_ACTOR_ID_CHARS,
+    MAX_ACTOR_LABEL_CHARS,
     MAX_DISBANDED_ROOM_TOMBSTONES,
     MAX_EVENT_ID_CHARS,
     MAX_EVENT_JSON_BYTES,
+    MAX_EVENT_KIND_CHARS,
     MAX_EVENTS_PER_ROOM,
     MAX_GATEWAY_EVENT_BYTES,
+    MAX_LOG_LIMIT,
+    MAX_LOG_PAGE_BYTES,
     MAX_MEMBERS,
     MAX_MEMBERS_JSON_BYTES,
     MAX_ROOM_EVENT_BYTES,
@@ -33,15 +39,30 @@ from fsm.lifecycles.limits import (
     MAX_ROOM_NAME_CHARS,
 )
 from fsm.rooms.identity import default_db_path, local_authority_gateway_id
+from fsm.rooms.log import append_event, read_events, request_room_stop, user_event_id
 from fsm.rooms.operations import (
     claim_authority,
     create_room,
     disband_room,
     list_rooms,
     prune_disbanded_rooms,
+    rename_room,
     room_state,
 )
-from fsm.rooms.views import EventView, RoomClaim, RoomDisbanding, RoomState, RoomView
+from fsm.rooms.views import (
+    AuthorityView,
+    EventPage,
+    EventView,
+    ListedEvent,
+    RoomClaim,
+    RoomDisbanding,
+    RoomRenaming,
+    RoomState,
+    RoomView,
+)
+
+PROTOCOL_VERSION: Final = 2
+"""The version of the protocol in which gateways speak of rooms and their logs."""
 
 __all__ = [
     "CONTROL_EVENT_BYTE_RESERVE",
@@ -49,30 +70,40 @@ __all__ = [
     "DISBANDED_ROOM_RETENTION_SECONDS",
     "MAX_ACTIVE_ROOMS",
     "MAX_ACTOR_ID_CHARS",
+    "MAX_ACTOR_LABEL_CHARS",
     "MAX_DISBANDED_ROOM_TOMBSTONES",
     "MAX_EVENTS_PER_ROOM",
     "MAX_EVENT_ID_CHARS",
     "MAX_EVENT_JSON_BYTES",
+    "MAX_EVENT_KIND_CHARS",
     "MAX_GATEWAY_EVENT_BYTES",
+    "MAX_LOG_LIMIT",
+    "MAX_LOG_PAGE_BYTES",
     "MAX_MEMBERS",
     "MAX_MEMBERS_JSON_BYTES",
     "MAX_ROOM_EVENT_BYTES",
     "MAX_ROOM_ID_CHARS",
     "MAX_ROOM_LIST_LIMIT",
     "MAX_ROOM_NAME_CHARS",
+    "PROTOCOL_VERSION",
     "AuthorityConflictError",
     "AuthoritySupersededError",
+    "AuthorityView",
     "EventConflictError",
+    "EventPage",
     "EventView",
     "HostedRoomError",
     "HostedRoomState",
+    "ListedEvent",
     "RoomClaim",
     "RoomConflictError",
     "RoomDisbanding",
     "RoomHistoryExpiredError",
     "RoomNotFoundError",
+    "RoomRenaming",
     "RoomState",
     "RoomView",
+    "append_event",
     "claim_authority",
     "create_room",
     "default_db_path",
@@ -80,5 +111,9 @@ __all__ = [
     "list_rooms",
     "local_authority_gateway_id",
     "prune_disbanded_rooms",
+    "read_events",
+    "rename_room",
+    "request_room_stop",
     "room_state",
+    "user_event_id",
 ]

@@ -27,12 +27,11 @@ def pending_totals(transaction: Transaction, schema: Schema) -> tuple[tuple[Tabl
 
 def keep(transaction: Transaction, table: Table, total: Total) -> None:
     """Create what is missing of a total and sum it up anew: nobody knows what was written while a trigger was gone."""
-    for name in _missing_triggers(transaction, table, total):
-        transaction.execute(_triggers(table, total)[name])
-    place, name = quoted(total.kept_in.name), {"name": total.name}
-    transaction.execute(f"DELETE FROM {place} WHERE name = :name", name)
-    summed = f"SELECT :name, expected FROM ({summing(table, total)})"
-    transaction.execute(f"INSERT INTO {place} (name, total) {summed}", name)
+    for trigger in _missing_triggers(transaction, table, total):
+        transaction.execute(_triggers(table, total)[trigger])
+    place, summed = quoted(total.kept_in.name), f"SELECT :name, expected FROM ({summing(table, total)})"
+    transaction.execute(f"DELETE FROM {place} WHERE name = :name", {"name": total.name})
+    transaction.execute(f"INSERT INTO {place} (name, total) {summed}", {"name": total.name})
 
 
 def _is_kept(transaction: Transaction, table: Table, total: Total) -> bool:

@@ -149,6 +149,9 @@ def test_the_declaration_has_exactly_these_edges() -> None:
         ("create", "absent", "live"),
         ("adopt", "live", "live"),
         ("claim_authority", "live", "live"),
+        ("rename", "live", "live"),
+        ("append", "live", "live"),
+        ("request_stop", "live", "live"),
         ("disband", "live", "disbanded"),
         ("prune", "disbanded", "retired"),
     }

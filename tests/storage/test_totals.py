@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import storage
 from storage import Column, Schema, Table, Total, WrongTotal, wrong_totals
+from storage.sqlite.transaction import SqliteTransaction
 from storage.totals import read_total
 from tests.storage.support import executing, finish, query, run_sql, start
 
@@ -320,15 +321,14 @@ def test_a_failure_while_summing_up_leaves_the_database_as_it_was(path: Path, mo
     """Triggers and totals come in one transaction with the tables: all of them or none."""
     run_sql(path, OLD, FOUR)
     before = query(path, MASTER)
-    execute = storage.sqlite.transaction.SqliteTransaction.execute  # type: ignore[attr-defined]  # looks behind the port
+    execute = SqliteTransaction.execute
 
-    def failing(tx: storage.Transaction, sql: str, parameters: storage.Parameters = {}) -> list[storage.Row]:  # noqa: B006 - never written to
+    def failing(tx: SqliteTransaction, sql: str, parameters: storage.Parameters = {}) -> list[storage.Row]:  # noqa: B006 - never written to
         if sql.startswith('INSERT INTO "kept"') and parameters.get("name") == "all":
             raise storage.StorageError("no")
-        rows: list[storage.Row] = execute(tx, sql, parameters)
-        return rows
+        return execute(tx, sql, parameters)
 
-    monkeypatch.setattr("storage.sqlite.transaction.SqliteTransaction.execute", failing)
+    monkeypatch.setattr(SqliteTransaction, "execute", failing)
     with pytest.raises(storage.StorageError, match="no"):
         opened(path)
     monkeypatch.undo()
