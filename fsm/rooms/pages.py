@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import Any, Final
 
 from fsm.errors import HostedRoomError
@@ -36,16 +37,27 @@ def read_page(tx: Transaction, room: Row, since: int, limit: int) -> EventPage:
             f"since_seq must be at most {latest}, the end of the log; read again from an earlier event"
         )
     events: list[ListedEvent] = []
-    size = page_bytes(_page(events, since, latest, room)) - _cursor_bytes(since, latest)
-    for view in _views(tx, str(room["room_id"]), since, limit):
-        comma = 1 if events else 0
-        size += comma + page_bytes(view)
-        if size + _cursor_bytes(view["seq"], latest) > MAX_LOG_PAGE_BYTES:
-            if not events:
-                raise HostedRoomError("the next event is larger than a page may be; read on after it, or mend its row")
+    left = MAX_LOG_PAGE_BYTES - page_bytes(_page(events, since, latest, room)) + _cursor_bytes(since, latest)
+    for batch in _batches(tx, str(room["room_id"]), since, limit):
+        fitting, taken = _fitting(batch, latest, left)
+        if not fitting and not events:
+            raise HostedRoomError("the next event is larger than a page may be; read on after it, or mend its row")
+        events += fitting
+        # The comma before the next event.
+        left -= taken + 1
+        if len(fitting) < len(batch):
             break
-        events.append(view)
     return _page(events, since, latest, room)
+
+
+def _fitting(batch: list[ListedEvent], latest: int, left: int) -> tuple[list[ListedEvent], int]:
+    """Return the events from the front of the batch that fit into the bytes left, and the bytes that they take."""
+    whole = page_bytes(batch) - len("[]")
+    if whole + _cursor_bytes(batch[-1]["seq"], latest) <= left:
+        return batch, whole
+    ends = [end - 1 for end in accumulate(page_bytes(view) + 1 for view in batch)]
+    fitting = sum(end + _cursor_bytes(view["seq"], latest) <= left for view, end in zip(batch, ends, strict=True))
+    return batch[:fitting], ends[fitting - 1] if fitting else 0
 
 
 def _page(events: list[ListedEvent], since: int, latest: int, room: Row) -> EventPage:
@@ -65,11 +77,8 @@ def _cursor_bytes(cursor: int, latest: int) -> int:
     return len(str(cursor)) + len("true" if cursor < latest else "false")
 
 
-def _views(tx: Transaction, room_id: str, since: int, limit: int) -> Iterator[ListedEvent]:
+def _batches(tx: Transaction, room_id: str, since: int, limit: int) -> Iterator[list[ListedEvent]]:
     after, left = since, limit
-    while left > 0:
-        rows = following(tx, room_id, after, min(left, _BATCH))
-        yield from map(listed_event_view, rows)
-        if len(rows) < min(left, _BATCH):
-            return
+    while left > 0 and (rows := following(tx, room_id, after, min(left, _BATCH))):
+        yield [listed_event_view(row) for row in rows]
         after, left = int(rows[-1]["seq"] or 0), left - len(rows)
