@@ -95,6 +95,23 @@ def test_the_largest_events_come_one_page_after_the_other(room: Gateway) -> None
     assert len(room.read()["events"]) == 7
 
 
+def test_every_prefix_of_a_log_has_a_limit_that_it_just_fits(room: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At exactly the bytes of its first n events a page holds n of them, one byte below that one less, for every n."""
+    for number in range(140):
+        room.append(f"m{number}", SCRIPTS[number % 4] * (number % 3))
+    whole = room.read()
+    for count in range(1, 141):
+        last = whole["events"][count - 1]
+        size = sent(extended({**whole, "events": whole["events"][: count - 1]}, last))
+        for limit, expected in ((size, count), (size - 1, count - 1)):
+            monkeypatch.setattr(pages, "MAX_LOG_PAGE_BYTES", limit)
+            if expected:
+                assert len(room.read()["events"]) == expected
+            else:
+                with pytest.raises(HostedRoomError):
+                    room.read()
+
+
 texts = st.text(st.sampled_from([*SCRIPTS, *ESCAPED]), max_size=80)
 
 
