@@ -37,6 +37,7 @@ TOTALS: Final = Table(
     (_text("name"), Column("total", "INTEGER")),
     primary_key=("name",),
 )
+"""Sums over all rooms, a row each. Where rows are locked one by one, such a row is locked after the room's own."""
 
 EVENT_BYTES: Final = Total("event_bytes", TOTALS, column="event_bytes")
 """The UTF-8 bytes of all events that the gateway keeps: an append must not scan every room for them."""
