@@ -11,7 +11,7 @@ from fsm.lifecycle import Lifecycle
 from fsm.lifecycle.terms import sql
 from fsm.lifecycles import DRIVER_LEASE, DRIVER_TASK, HOSTED_ROOM, PEER_RESERVATION
 from fsm.lifecycles.hosted_room import DISBANDED
-from fsm.lifecycles.tables import EVENTS, LINKS, REMOTE_RUNS, RETIRED, REVOKED_GRANTS, ROOMS
+from fsm.lifecycles.tables import EVENTS, LINKS, REMOTE_RUNS, RETIRED, REVOKED_GRANTS, ROOMS, TOTALS
 from storage import Backfill, Schema, Table
 
 __all__ = ["GATEWAY_SCHEMA", "table_of"]
@@ -45,6 +45,7 @@ GATEWAY_SCHEMA: Final = Schema(
     "gateway",
     (
         table_of(HOSTED_ROOM),
+        TOTALS,
         EVENTS,
         RETIRED,
         LINKS,

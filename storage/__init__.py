@@ -31,7 +31,8 @@ from storage.errors import (
 )
 from storage.opening import clock_of, open_database, probe, resolve
 from storage.port import Database, Location, Parameters, Row, Transaction, Value
-from storage.schema import Added, Backfill, Column, ForeignKey, Index, Schema, Table
+from storage.schema import Added, Backfill, Column, ForeignKey, Index, Schema, Table, Total
+from storage.totals import WrongTotal, wrong_totals
 from storage.validate import choice, flag, identifier, instance, integer, number, reading, record, text
 
 __all__ = [
@@ -50,10 +51,12 @@ __all__ = [
     "Schema",
     "StorageError",
     "Table",
+    "Total",
     "Transaction",
     "UnsupportedDatabaseError",
     "Value",
     "WalResetWarning",
+    "WrongTotal",
     "canonical_json",
     "choice",
     "clock_of",
@@ -70,4 +73,5 @@ __all__ = [
     "record",
     "resolve",
     "text",
+    "wrong_totals",
 ]

@@ -7,8 +7,9 @@ from storage.creating import create_index, one_of
 from storage.errors import ConstraintError, UnsupportedDatabaseError
 from storage.judge import Shape, differences, going, lacking, missing_indexes, older, outdated
 from storage.port import Transaction
-from storage.schema import Column, Schema, Table
+from storage.schema import Column, Schema, Table, Total
 from storage.statements import quoted
+from storage.totals import is_kept, sum_up
 
 __all__ = ["Migrator"]
 
@@ -39,12 +40,32 @@ class Migrator(ABC):
         """Return the names of the indexes that somebody has made on a column, where the engine `remakes`."""
         raise NotImplementedError
 
+    @abstractmethod
+    def missing_triggers(self, transaction: Transaction, table: Table, total: Total) -> list[str]:
+        """Return the names of the triggers that a total lacks.
+
+        Raises:
+            UnsupportedDatabaseError: a trigger has a declared name and does something else.
+        """
+
+    @abstractmethod
+    def create_trigger(self, transaction: Transaction, table: Table, total: Total, name: str) -> None:
+        """Make one of the triggers that keep a total."""
+
     def unreadable_tables(self, transaction: Transaction, schema: Schema) -> tuple[str, ...]:
-        """Return the names of the declared tables that do not exist, or lack a column."""
+        """Return the names of the declared tables that do not exist, or lack a column; only writers need totals."""
         found = self.shapes(transaction, schema.tables)
-        return tuple(
-            table.name for table in schema.tables if table.name not in found or lacking(table, found[table.name])
-        )
+        kept = {total.kept_in.name for _, total in schema.totals}
+        wanted = (table for table in schema.tables if table.name not in kept)
+        return tuple(table.name for table in wanted if table.name not in found or lacking(table, found[table.name]))
+
+    def is_current(self, transaction: Transaction, schema: Schema) -> bool:
+        """Judge a schema without writing, and say whether there is nothing to be done for it.
+
+        Raises:
+            UnsupportedDatabaseError: as `pending`; or a trigger of a total is another one of that name.
+        """
+        return not self.pending(transaction, schema) and not self._lost_totals(transaction, schema)
 
     def pending(self, transaction: Transaction, schema: Schema) -> tuple[Table, ...]:
         """Judge every table of a schema without writing, and return those that something must be done for.
@@ -60,8 +81,10 @@ class Migrator(ABC):
     def migrate(self, transaction: Transaction, schema: Schema) -> None:
         """Create what is missing, rebuild what is older and fill it in; judged again here, as nobody else writes now.
 
+        Totals come last: they are summed up over the rows as they are then.
+
         Raises:
-            UnsupportedDatabaseError: as `pending`; or the rows do not fit a missing index or the rebuilt table.
+            UnsupportedDatabaseError: as `is_current`; or the rows do not fit a missing index or the rebuilt table.
         """
         amended = self.pending(transaction, schema)
         found = self.shapes(transaction, amended)
@@ -75,6 +98,19 @@ class Migrator(ABC):
         for backfill in schema.backfills if amended else ():
             if backfill.after is None or backfill.after in added:
                 transaction.execute(backfill.statement)
+        for table, total in self._lost_totals(transaction, schema):
+            # Summed up anew, for nobody knows what was written while a trigger was gone.
+            for name in self.missing_triggers(transaction, table, total):
+                self.create_trigger(transaction, table, total, name)
+            sum_up(transaction, table, total)
+
+    def _lost_totals(self, transaction: Transaction, schema: Schema) -> tuple[tuple[Table, Total], ...]:
+        """Return the totals that are not kept, or not by all of their triggers."""
+        return tuple(
+            (table, total)
+            for table, total in schema.totals
+            if self.missing_triggers(transaction, table, total) or not is_kept(transaction, total)
+        )
 
     def _needs_amending(self, transaction: Transaction, table: Table, shape: Shape | None) -> bool:
         if shape is None:

@@ -176,9 +176,10 @@ class Database(ABC):
         """Make sure that the tables of `schema` exist in the right shape; costs nothing the next time.
 
         Missing tables and indexes are created, an outdated set of values in a CHECK is rebuilt, a
-        table that lacks an `added` column or is `rekeyed` is made anew with all of its rows, and the
-        schema's backfills run, all in one transaction. A read-only handle only judges, and tolerates
-        what it could have amended except a missing table or column.
+        table that lacks an `added` column or is `rekeyed` is made anew with all of its rows, the
+        schema's backfills run, and a total that is not kept is summed up and kept from then on, all in
+        one transaction. A read-only handle only judges, and tolerates what it could have amended except
+        a missing table or column that it may read.
 
         Raises:
             UnsupportedDatabaseError: a table has another shape; the database was left as it was.

@@ -58,6 +58,26 @@ class Index:
 
 
 @frozen
+class Total:
+    """A sum over all rows of the table that declares it, which the database itself keeps, whoever writes the rows.
+
+    It stands in the row `name` of the table `kept_in`, in its column `total`: the sum of `column`, or how many rows
+    there are without one; where `while_null` names a column, only the rows count in which that is NULL. A reader needs
+    no scan, and a writer who locks that row has the sum to itself until its transaction ends.
+    """
+
+    name: str
+    kept_in: "Table"
+    column: str | None = None
+    while_null: str | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the declaring table that the sum depends on."""
+        return tuple(name for name in (self.column, self.while_null) if name is not None)
+
+
+@frozen
 class Table:
     """One table. An existing one must have exactly these columns when `exact`, at least these otherwise.
 
@@ -75,22 +95,35 @@ class Table:
     exact: bool = False
     autoincrement: bool = False
     rekeyed: bool = False
+    totals: tuple[Total, ...] = ()
 
     def __attrs_post_init__(self) -> None:
-        """Refuse keys and indexes over columns that the table does not declare.
+        """Refuse keys, indexes and totals over columns that the table does not declare.
 
         Raises:
-            ValueError: a name is undeclared, or `autoincrement` has no single INTEGER key.
+            ValueError: a name is undeclared, `autoincrement` has no single INTEGER key, or a total is kept in a table
+                without the columns `name`, its key, and `total`.
         """
         types = {column.name: column.type for column in self.columns}
         keys = (self.primary_key, *self.unique, *(key.columns for key in self.foreign_keys))
-        used = {name for key in keys for name in key} | {name for index in self.indexes for name in index.columns}
+        listed = (*(index.columns for index in self.indexes), *(total.columns for total in self.totals))
+        used = {name for key in (*keys, *listed) for name in key}
         if unknown := sorted(used - types.keys()):
             raise ValueError(
-                f"table {self.name}: keys and indexes name undeclared columns {', '.join(unknown)}; declare them"
+                f"table {self.name}: keys, indexes and totals name undeclared columns {', '.join(unknown)}; "
+                "declare them"
+            )
+        if unfit := [total.kept_in.name for total in self.totals if not _keeps_totals(total.kept_in)]:
+            raise ValueError(
+                f"table {self.name}: {unfit[0]} cannot keep a total; give it the TEXT key name and the INTEGER total"
             )
         if self.autoincrement and [types[name] for name in self.primary_key] != ["INTEGER"]:
             raise ValueError(f"table {self.name}: autoincrement needs a primary key of one INTEGER column")
+
+
+def _keeps_totals(table: Table) -> bool:
+    types = {column.name: column.type for column in table.columns}
+    return types == {"name": "TEXT", "total": "INTEGER"} and table.primary_key == ("name",)
 
 
 @frozen
@@ -114,10 +147,11 @@ class Schema:
     backfills: tuple[Backfill, ...] = ()
 
     def __attrs_post_init__(self) -> None:
-        """Refuse a backfill that would never run.
+        """Refuse a backfill that would never run, and totals that have no place, or share one.
 
         Raises:
-            ValueError: it waits for a column that no table has, or that no older table may lack.
+            ValueError: a backfill waits for a column that no table has, or that no older table may lack; the table
+                that keeps a total is not in the schema, or two totals have one name there.
         """
         added = {(table.name, column.name) for table in self.tables for column in table.columns if column.added}
         for backfill in self.backfills:
@@ -126,3 +160,13 @@ class Schema:
                     f"schema {self.name}: a backfill waits for {'.'.join(backfill.after)}, which no migration adds;"
                     " name a column that has `added`"
                 )
+        kept = [(total.kept_in.name, total.name) for _, total in self.totals]
+        if lost := sorted({table for table, _ in kept} - {table.name for table in self.tables}):
+            raise ValueError(f"schema {self.name}: totals are kept in {', '.join(lost)}, which it lacks; add the table")
+        if len(set(kept)) != len(kept):
+            raise ValueError(f"schema {self.name}: two totals have one name in one table; rename one of them")
+
+    @property
+    def totals(self) -> tuple[tuple[Table, Total], ...]:
+        """Every total with the table that declares it."""
+        return tuple((table, total) for table in self.tables for total in table.totals)

@@ -181,12 +181,21 @@ def _made_shape() -> str:
 
 
 def _clear(schema: str) -> None:
-    """Delete every row: in tables as small as these that is quicker than TRUNCATE."""
+    """Delete every row, in tables as small as these quicker than TRUNCATE, and set totals to nothing."""
     for each in SCHEMAS:
+        totals = [total.kept_in.name for _, total in each.totals]
         for table in reversed(each.tables):
+            if table.name in totals:
+                continue
             on_server(f"DELETE FROM {schema}.{table.name}")
             if table.autoincrement:
-                on_server(f"ALTER TABLE {schema}.{table.name} ALTER {table.primary_key[0]} RESTART")
+                on_server(
+                    "SELECT setval(pg_get_serial_sequence(%s, %s), 1, false)",
+                    f"{schema}.{table.name}",
+                    table.primary_key[0],
+                )
+        for name in dict.fromkeys(totals):
+            on_server(f"UPDATE {schema}.{name} SET total = 0")
 
 
 def _state_of(schema: str) -> str:

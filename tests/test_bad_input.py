@@ -90,6 +90,9 @@ BAD: dict[str, list[Any]] = {
     "ttl_seconds": [*bad.POSITIVE_NUMBERS, 1e-300, 1e308 * 10],
     "retention_seconds": bad.POSITIVE_NUMBERS,
     "retain": bad.NON_NEGATIVE_INTEGERS,
+    "kind": [None, 1, True, b"x", [], {}, "", "message", "message.member", "room.renamed", "x" * 65, "\ud800"],
+    "actor": [*bad.VALUES, {"kind": "user", "id": " "}, {"kind": "user", "id": "ann", "name": "x"}],
+    "since_seq": [*bad.NON_NEGATIVE_INTEGERS, 1],
     "limit": [*bad.POSITIVE_INTEGERS, 501],
     "offset": bad.NON_NEGATIVE_INTEGERS,
     "include_disbanded": bad.FLAGS,
@@ -114,6 +117,7 @@ BAD: dict[str, list[Any]] = {
             "settlement_id",
             "cancel_id",
             "reason",
+            "client_event_id",
             "expected_gateway_id",
             "new_gateway_id",
         ),
@@ -121,6 +125,8 @@ BAD: dict[str, list[Any]] = {
     ),
 }
 OF_ONE_FUNCTION: dict[tuple[str, str], list[Any]] = {
+    ("append_event", "payload"): [*(None, 1, "x", [], ()), *({"key": value} for value in bad.JSON), {1: 2}],
+    ("append_event", "authority_gateway_id"): bad.IDENTIFIERS,
     ("list_tasks", "status"): [1, "", "open", "QUEUED", [], {}, object()],
     ("update_room_link_status", "status"): SHORT_TEXTS,
     ("upsert_room_link_record", "record"): _changed(link(), BAD_LINK),
@@ -140,6 +146,7 @@ OF_ONE_FUNCTION: dict[tuple[str, str], list[Any]] = {
 
 def _good(world: World) -> dict[str, Any]:
     return {
+        "db": world.db,
         "identity": identity(),
         "lease": world.lease,
         "attempt": TaskAttempt(identity(), world.lease, 1, 0),
@@ -160,6 +167,9 @@ def _good(world: World) -> dict[str, Any]:
         "settlement_id": "s1",
         "cancel_id": "c1",
         "reason": "later",
+        "client_event_id": "key",
+        "kind": "message.user",
+        "actor": {"kind": "user", "id": "ann"},
         "authority_gateway_id": "gw",
         "expected_gateway_id": "gw",
         "new_gateway_id": "gw2",
@@ -201,7 +211,7 @@ def test_bad_input_is_refused(world: World, module: ModuleType, name: str, param
     for value in values:
         arguments = {**_arguments(world, function), parameter: value}
         with pytest.raises(MODULES[module]) as refusal:
-            function(arguments.pop("db"), **arguments)
+            function(**arguments)
         assert type(refusal.value) is MODULES[module], value
         assert world.everything() == before
 
@@ -211,9 +221,9 @@ def _arguments(world: World, function: Callable[..., Any]) -> dict[str, Any]:
     required = (
         name
         for name, parameter in inspect.signature(function).parameters.items()
-        if parameter.default is inspect.Parameter.empty and name != "db"
+        if parameter.default is inspect.Parameter.empty
     )
-    return {"db": world.db, **{name: good[name] for name in required}}
+    return {name: good[name] for name in required}
 
 
 @pytest.mark.parametrize(("module", "name"), [pytest.param(module, name, id=name) for module, name, _ in _functions()])
@@ -221,12 +231,11 @@ def test_wrong_arguments_are_refused(world: World, module: ModuleType, name: str
     """A missing argument and an unknown one are bad input too, never a bare TypeError."""
     function = getattr(module, name)
     arguments = _arguments(world, function)
-    handle = arguments.pop("db")
     for missing in arguments:
         with pytest.raises(MODULES[module]):
-            function(handle, **{key: value for key, value in arguments.items() if key != missing})
+            function(**{key: value for key, value in arguments.items() if key != missing})
     with pytest.raises(MODULES[module]):
-        function(handle, **arguments, colour="red")
+        function(**arguments, colour="red")
     with pytest.raises(MODULES[module]):
         function()
 
@@ -236,6 +245,7 @@ def test_every_public_function_is_covered() -> None:
     names = {name for module, name, _ in _functions() if module is driver}
     assert len(names) == 20
     assert {name for module, name, _ in _functions() if module is rooms} == {
+        "append_event",
         "claim_authority",
         "create_room",
         "delete_room_link_records",
@@ -248,7 +258,10 @@ def test_every_public_function_is_covered() -> None:
         "probe_hosted_room",
         "probe_peer_room_reservation",
         "prune_disbanded_rooms",
+        "read_events",
         "remote_run_receipt",
+        "rename_room",
+        "request_room_stop",
         "reserve_peer_room",
         "revoke_room_grant_scope",
         "room_grant_is_revoked",
@@ -256,6 +269,7 @@ def test_every_public_function_is_covered() -> None:
         "update_room_link_status",
         "upsert_remote_run_receipt",
         "upsert_room_link_record",
+        "user_event_id",
     }
 
 
@@ -332,7 +346,9 @@ def test_bad_input_creates_no_database(world: World, tmp_path: Any, module: Modu
         if parameter == "db":
             continue
         value = _bad_values(name, parameter)[0]
-        arguments = {**_arguments(world, function), "db": path, parameter: value}
+        arguments = {**_arguments(world, function), parameter: value}
+        if "db" in arguments:
+            arguments["db"] = path
         with pytest.raises(MODULES[module]):
             function(**arguments)
         assert not path.parent.exists(), parameter

@@ -18,6 +18,7 @@ from fsm.lifecycles.tables import (
     REVOKED_GRANTS,
     ROOMS,
     TASKS,
+    TOTALS,
 )
 from storage import Database, Row
 
@@ -133,7 +134,7 @@ def dump(db: Database) -> dict[str, list[Row]]:
         )
 
     of_peers = (LINKS, REVOKED_GRANTS, PEER_RESERVATIONS, REMOTE_RUNS)
-    return {table.name: read(table) for table in (ROOMS, EVENTS, RETIRED, LEASES, TASKS, *of_peers)}
+    return {table.name: read(table) for table in (ROOMS, TOTALS, EVENTS, RETIRED, LEASES, TASKS, *of_peers)}
 
 
 def _queued(world: World, name: str) -> None:

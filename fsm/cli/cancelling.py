@@ -15,6 +15,7 @@ from fsm.cli.options import ASK_SECONDS, AsJson, Location, Room, Task, named, se
 from fsm.cli.output import say, standing
 from fsm.cli.reading import stored_task
 from fsm.cli.refusal import CommandRefusedError
+from fsm.cli.showing import standing_of
 from fsm.cli.terms import Tempo
 from fsm.driver import TERMINAL_STATUSES, TaskView, begin_task_cancel, cancel_task
 from fsm.errors import InvalidTaskTransitionError, LifecycleError
@@ -77,7 +78,7 @@ def cancel(
     name = cancel_id or f"cancel-{random_id()}"
     _require_new_or_same(shown, name)
     if not _bears(shown, name):
-        confirm(shown, _question(shown), yes=yes)
+        confirm(standing_of(shown), _question(shown), yes=yes)
     with opened(location) as db, damage_refused():
         wanted = _Cancel(db, shown, name, wait)
         after = _cancelled(wanted)

@@ -1,4 +1,4 @@
-"""Asking before a task is changed: what is about to change is shown first."""
+"""Asking before a task or a room is changed: what is about to change is shown first."""
 
 import sys
 from typing import Annotated
@@ -6,12 +6,11 @@ from typing import Annotated
 import typer
 
 from fsm.cli.damage import damage_refused
-from fsm.cli.facts import fact_lines
+from fsm.cli.facts import Facts, fact_lines
 from fsm.cli.opening import opened
 from fsm.cli.options import require_existing
 from fsm.cli.reading import find_task
 from fsm.cli.refusal import CommandRefusedError
-from fsm.cli.showing import standing_of
 from fsm.driver import TaskView
 
 __all__ = ["Yes", "confirm", "require_answerable", "shown_task"]
@@ -32,13 +31,13 @@ def shown_task(location: str, room: str, task: str) -> TaskView:
         return find_task(db, room, task)
 
 
-def confirm(task: TaskView, question: str, *, yes: bool) -> None:
-    """Show where the task stands, never what it was asked, and go on only where the answer is yes.
+def confirm(facts: Facts, question: str, *, yes: bool) -> None:
+    """Show where a task or room stands, never what it was asked, and go on only where the answer is yes.
 
     Everything goes to standard error, so that the answer of the command stays alone on standard output.
     """
     if yes:
         return
-    sys.stderr.writelines(f"{line}\n" for line in fact_lines(standing_of(task)))
+    sys.stderr.writelines(f"{line}\n" for line in fact_lines(facts))
     if not typer.confirm(question, err=True):
         raise CommandRefusedError("nothing was changed")

@@ -1,7 +1,7 @@
 """What a person may decide about an uncertain task, each as one call of `fsm.driver`."""
 
 from collections.abc import Callable
-from typing import Final, TypedDict
+from typing import Final, TypedDict, TypeVar
 
 from attrs import frozen
 
@@ -23,6 +23,8 @@ from fsm.lifecycles.driver_task import DEFERRED, INDETERMINATE, STOPPING
 from storage import Database, OutcomeUnknownError
 
 __all__ = ["Case", "Decide", "came_to_an_end", "run_again", "set_aside", "twice_if_unknown", "was_stopped"]
+
+_Answer = TypeVar("_Answer")
 
 
 class _Generations(TypedDict):
@@ -115,8 +117,8 @@ def set_aside(reason: str) -> Decide:
     return decide
 
 
-def twice_if_unknown(call: Callable[[], TaskView]) -> TaskView:
-    """Make a call again whose answer was lost: every decision replays."""
+def twice_if_unknown(call: Callable[[], _Answer]) -> _Answer:
+    """Make a call again whose answer was lost: every decision, and every change of a room, replays."""
     try:
         return call()
     except OutcomeUnknownError:

@@ -19,6 +19,7 @@ from fsm.cli.reading import stored_task
 from fsm.cli.refusal import CommandRefusedError
 from fsm.cli.reporting import Reporter
 from fsm.cli.resolving import WAIT_SECONDS, Wait
+from fsm.cli.showing import standing_of
 from fsm.cli.terms import Tempo
 from fsm.driver import TaskView, new_process_generation, recover_room
 from fsm.lifecycle import State
@@ -88,7 +89,7 @@ def _carry_out(decision: _Decision, location: str, room: str, task: str, manner:
     require_answerable(yes=manner.yes)
     shown = shown_task(location, room, task)
     _require_open(shown, decision.states)
-    confirm(shown, decision.question, yes=manner.yes)
+    confirm(standing_of(shown), decision.question, yes=manner.yes)
     with opened(location) as db, damage_refused():
         if manner.events:
             observe(db, Reporter(sys.stdout, time.time, as_json=True).transition)

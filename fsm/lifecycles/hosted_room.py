@@ -15,6 +15,7 @@ from fsm.lifecycle import (
     DECLINE,
     NOW,
     Arg,
+    Authority,
     Check,
     Do,
     Fence,
@@ -37,7 +38,7 @@ from fsm.lifecycle import (
     given,
 )
 from fsm.lifecycles.limits import MAX_ACTIVE_ROOMS
-from fsm.lifecycles.tables import EVENTS, LOCK_ORDER, RETIRED, ROOMS
+from fsm.lifecycles.tables import EVENT_BYTES, EVENTS, LIVE_ROOMS, LOCK_ORDER, RETIRED, ROOMS, TOTALS
 
 __all__ = ["HOSTED_ROOM", "LEGACY_GATEWAY", "HostedRoomState"]
 
@@ -62,6 +63,9 @@ SUPERSEDED: Final = Refusal(
 )
 EVENT_TAKEN: Final = Refusal(EventConflictError, "use a new event_id for new content")
 KEPT: Final = Refusal(RoomConflictError, "disband the room before pruning it")
+NO_TOTAL: Final = Refusal(
+    HostedRoomError, "delete what is left of this total and open the database again, which then sums it up anew"
+)
 
 # --- states
 
@@ -89,11 +93,23 @@ SAME_EVENT: Final = (
     Term("authority_epoch", "=", Arg("event_epoch")),
     Term("payload_json", "=", Arg("event_payload_json")),
 )
+SAME_RENAMING: Final = (
+    Term("kind", "=", Arg("event_kind")),
+    Term("payload_json", "=", Arg("event_payload_json")),
+)
 STILL_OURS: Final = (
     Term(Of("record", "authority_gateway_id"), "=", Arg("new_gateway_id")),
     Term(Of("record", "authority_epoch"), "=", Arg("event_epoch")),
 )
-FIND_LIVE: Final = (Load(), Source(NOT_FOUND, per={RETIRED_ID: HISTORY_EXPIRED}))
+IS_LIVE: Final = Source(NOT_FOUND, per={RETIRED_ID: HISTORY_EXPIRED})
+OF_THIS_ID: Final = given("room_id", "event_id")
+LOG_AS_READ: Final = Term("next_seq", "=", Of("record", "next_seq"))
+GATEWAY_BYTES: Final = Authority(
+    "gateway", TOTALS, {"name": EVENT_BYTES.name}, NO_TOTAL, (Check(Term("total", ">=", 0), NO_TOTAL),)
+)
+GATEWAY_ROOMS: Final = Authority(
+    "gateway", TOTALS, {"name": LIVE_ROOMS.name}, NO_TOTAL, (Check(Term("total", "<", MAX_ACTIVE_ROOMS), TOO_MANY),)
+)
 APPEND_EVENT: Final = Do(
     "append_event",
     "the room and the gateway have space, else HostedRoomError; the event is stored under the next sequence number",
@@ -103,12 +119,12 @@ RETIRE_ID: Final = Do("retire_id", "the id is noted as never to be used again")
 
 # --- writes
 
-TOUCHED: Final[Writes] = {"revision": Plus("revision", 1), "updated_at": Greater("updated_at", NOW)}
-LOGS: Final[Writes] = {
+APPENDS: Final[Writes] = {
     "next_seq": Plus("next_seq", 1),
     "event_bytes": Plus("event_bytes", Of("append_event", "bytes")),
-    **TOUCHED,
+    "updated_at": Greater("updated_at", NOW),
 }
+LOGS: Final[Writes] = {**APPENDS, "revision": Plus("revision", 1)}
 
 # --- triggers
 
@@ -118,7 +134,7 @@ CREATE: Final = Trigger(
     Load(),
     Replay((*LIVE.terms, NEVER_RETIRED, *SAME_ROOM), conflict=(), refuse=ID_TAKEN),
     Source(ID_TAKEN),
-    Look("active", ROOMS, LIVE.terms, count=True, checks=(Check(Term("count", "<", MAX_ACTIVE_ROOMS), TOO_MANY),)),
+    GATEWAY_ROOMS,
     Write(ID_TAKEN),
     edges=edges(
         ABSENT,
@@ -145,7 +161,8 @@ ADOPT: Final = Trigger(
         "match_members",
         "the members are those stored, but for routing targets that the room lacked; else RoomConflictError",
     ),
-    Fence(Term("next_seq", "=", Of("record", "next_seq")), NOT_OURS),
+    Fence((*given("authority_epoch"), LOG_AS_READ), NOT_OURS),
+    GATEWAY_BYTES,
     APPEND_EVENT,
     Write(NOT_OURS),
     edges=edges(
@@ -162,15 +179,17 @@ ADOPT: Final = Trigger(
 CLAIM_AUTHORITY: Final = Trigger(
     "claim_authority",
     "another gateway takes the room over",
-    *FIND_LIVE,
+    Load(),
+    IS_LIVE,
     Look(
         "event",
         EVENTS,
-        given("room_id", "event_id"),
+        OF_THIS_ID,
         checks=(Check(Not(SAME_EVENT, Not(STILL_OURS)), SUPERSEDED),),
     ),
     Replay(SAME_EVENT, conflict=(), refuse=EVENT_TAKEN, on="event"),
     Fence(EXPECTED_AUTHORITY, NOT_OURS),
+    GATEWAY_BYTES,
     APPEND_EVENT,
     Write(NOT_OURS),
     edges=edges(
@@ -178,6 +197,38 @@ CLAIM_AUTHORITY: Final = Trigger(
         LIVE,
         writes={"authority_gateway_id": Arg("new_gateway_id"), "authority_epoch": Plus("authority_epoch", 1), **LOGS},
     ),
+)
+RENAME: Final = Trigger(
+    "rename",
+    "the room gets another name",
+    Load(),
+    IS_LIVE,
+    Look("event", EVENTS, OF_THIS_ID),
+    Replay(SAME_RENAMING, conflict=(), refuse=EVENT_TAKEN, on="event"),
+    GATEWAY_BYTES,
+    APPEND_EVENT,
+    Write(NOT_FOUND),
+    edges=edges(LIVE, LIVE, writes={"name": Arg("name"), **LOGS}),
+)
+APPENDING: Final = (
+    Load(),
+    Look("event", EVENTS, OF_THIS_ID),
+    Replay(SAME_EVENT, conflict=(), refuse=EVENT_TAKEN, on="event"),
+    IS_LIVE,
+    Fence(EXPECTED_AUTHORITY, NOT_OURS),
+    Fence(LOG_AS_READ, NOT_OURS),
+    GATEWAY_BYTES,
+    APPEND_EVENT,
+    Write(NOT_OURS),
+)
+APPEND: Final = Trigger(
+    "append", "the room's gateway adds an event to its log", *APPENDING, edges=edges(LIVE, LIVE, writes=APPENDS)
+)
+REQUEST_STOP: Final = Trigger(
+    "request_stop",
+    "the room's gateway wants everything stopped that was asked for before",
+    *APPENDING,
+    edges=edges(LIVE, LIVE, writes=APPENDS),
 )
 DISBAND: Final = Trigger(
     "disband",
@@ -187,6 +238,7 @@ DISBAND: Final = Trigger(
     Replay((RETIRED_AT_IS_SET, NO_ROW), on="joined"),
     Source(NOT_FOUND),
     Fence(EXPECTED_AUTHORITY, NOT_OURS),
+    GATEWAY_BYTES,
     APPEND_EVENT,
     Write(NOT_OURS),
     RETIRE_ID,
@@ -213,7 +265,7 @@ HOSTED_ROOM: Final = Lifecycle(
     "a room's identity and authority, from its creation to the id that is never given out again",
     ROOMS,
     states=(ABSENT, LIVE, DISBANDED, RETIRED_ID),
-    triggers=(CREATE, ADOPT, CLAIM_AUTHORITY, DISBAND, PRUNE),
+    triggers=(CREATE, ADOPT, CLAIM_AUTHORITY, RENAME, APPEND, REQUEST_STOP, DISBAND, PRUNE),
     joined=RETIRED,
     lock_order=LOCK_ORDER,
 )

@@ -2,12 +2,14 @@
 
 from typing import Final
 
-from storage import Added, Column, ForeignKey, Index, Table
+from storage import Added, Column, ForeignKey, Index, Table, Total
 
 __all__ = [
     "EVENTS",
+    "EVENT_BYTES",
     "LEASES",
     "LINKS",
+    "LIVE_ROOMS",
     "LOCK_ORDER",
     "PEER_RESERVATIONS",
     "PUBLICATIONS",
@@ -17,6 +19,7 @@ __all__ = [
     "ROOMS",
     "TASKS",
     "TASK_ORDER",
+    "TOTALS",
 ]
 
 
@@ -38,6 +41,19 @@ _LEGACY_ACTOR: Final = Added('{"id":"legacy","kind":"system"}')
 _FIRST_EPOCH: Final = Added(1)
 _OF_A_ROOM: Final = (ForeignKey(("room_id",), "hosted_rooms", ("room_id",)),)
 
+TOTALS: Final = Table(
+    "hosted_room_totals",
+    (_text("name"), Column("total", "INTEGER")),
+    primary_key=("name",),
+)
+"""Sums over all rooms, a row each. Where rows are locked one by one, such a row is locked after the room's own."""
+
+EVENT_BYTES: Final = Total("event_bytes", TOTALS, column="event_bytes")
+"""The UTF-8 bytes of all events that the gateway keeps: an append must not scan every room for them."""
+
+LIVE_ROOMS: Final = Total("live_rooms", TOTALS, while_null="disbanded_at")
+"""How many rooms are live: two gateways that create rooms at once must not both count the one below the limit."""
+
 ROOMS: Final = Table(
     "hosted_rooms",
     (
@@ -54,6 +70,7 @@ ROOMS: Final = Table(
         _time("disbanded_at", nullable=True),
     ),
     primary_key=("room_id",),
+    totals=(EVENT_BYTES, LIVE_ROOMS),
 )
 
 RETIRED: Final = Table(
@@ -212,5 +229,5 @@ PUBLICATIONS: Final = Table(
 )
 """The gateway's own record of what it has published; only read here, and only where it exists."""
 
-LOCK_ORDER: Final = (ROOMS, LEASES, TASKS)
+LOCK_ORDER: Final = (ROOMS, TOTALS, LEASES, TASKS)
 """The order in which a transaction locks rows, whatever it compares first: else two could wait for each other."""

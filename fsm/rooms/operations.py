@@ -3,14 +3,16 @@
 from typing import cast
 
 from fsm.calling import operation
-from fsm.errors import HostedRoomError, RoomHistoryExpiredError, RoomNotFoundError
-from fsm.lifecycle import given
+from fsm.errors import HostedRoomError
 from fsm.lifecycle.terms import quoted, sql
-from fsm.lifecycles.hosted_room import HISTORY_EXPIRED, LEGACY_GATEWAY, LIVE, NOT_FOUND, RETIRED_ID
+from fsm.lifecycles.hosted_room import LEGACY_GATEWAY, LIVE
 from fsm.lifecycles.limits import MAX_ROOM_LIST_LIMIT
-from fsm.lifecycles.tables import EVENTS, RETIRED, ROOMS
+from fsm.lifecycles.tables import EVENTS, ROOMS
 from fsm.machine import Outcome
-from fsm.rooms.events import control_event, find_event
+from fsm.rooms.entries import entry
+from fsm.rooms.events import find_event
+from fsm.rooms.finding import find_room, room_row
+from fsm.rooms.log import logged
 from fsm.rooms.machines import ROOM_MACHINE
 from fsm.rooms.parse import (
     Location,
@@ -26,11 +28,28 @@ from fsm.rooms.parse import (
     parse_room_name,
 )
 from fsm.rooms.retention import due_rooms
-from fsm.rooms.views import RoomClaim, RoomDisbanding, RoomState, RoomView, event_view, listed_room_view, room_view
+from fsm.rooms.views import (
+    RoomClaim,
+    RoomDisbanding,
+    RoomRenaming,
+    RoomState,
+    RoomView,
+    event_view,
+    listed_room_view,
+    room_view,
+)
 from storage import Row, Transaction, Value
 from storage.validate import integer
 
-__all__ = ["claim_authority", "create_room", "disband_room", "list_rooms", "prune_disbanded_rooms", "room_state"]
+__all__ = [
+    "claim_authority",
+    "create_room",
+    "disband_room",
+    "list_rooms",
+    "prune_disbanded_rooms",
+    "rename_room",
+    "room_state",
+]
 
 _ADOPTED = "system:authority-adopted"
 _DISBANDED = "system:room-disbanded"
@@ -64,10 +83,10 @@ def create_room(
 
 def _adopt(tx: Transaction, now: float, arguments: dict[str, Value]) -> RoomView | None:
     ROOM_MACHINE.lock_root(tx, room_id=arguments["room_id"])
-    stored = _row(tx, str(arguments["room_id"]))
-    epoch = 1 if stored is None else int(stored["authority_epoch"] or 0) + 1
-    event = _claim_event(_ADOPTED, LEGACY_GATEWAY, str(arguments["authority_gateway_id"]), epoch)
-    outcome = ROOM_MACHINE.fire(tx, "adopt", now=now, **arguments, **event)
+    stored = room_row(tx, str(arguments["room_id"]))
+    epoch = 0 if stored is None else int(stored["authority_epoch"] or 0)
+    event = _claim_event(_ADOPTED, LEGACY_GATEWAY, str(arguments["authority_gateway_id"]), epoch + 1)
+    outcome = ROOM_MACHINE.fire(tx, "adopt", now=now, authority_epoch=epoch, **arguments, **event)
     if outcome.declined:
         return None
     view = room_view(outcome.stored, idempotent=True)
@@ -83,7 +102,11 @@ def _create(tx: Transaction, now: float, arguments: dict[str, Value]) -> RoomVie
 
 def _claim_event(event_id: str, previous: str, gateway: str, epoch: int) -> dict[str, Value]:
     payload = {"previous_gateway_id": previous, "authority_gateway_id": gateway, "authority_epoch": epoch}
-    return control_event("authority.claimed", event_id, actor="authority-control", epoch=epoch, payload=payload)
+    return entry(event_id, "authority.claimed", actor=_system("authority-control"), payload=payload, epoch=epoch)
+
+
+def _system(name: str) -> dict[str, str]:
+    return {"kind": "system", "id": name}
 
 
 @operation(HostedRoomError)
@@ -127,8 +150,32 @@ def claim_authority(
 
 def _claimed(tx: Transaction, event_id: str, outcome: Outcome) -> RoomClaim:
     view = room_view(outcome.stored, idempotent=outcome.replayed)
-    found = find_event(tx, view["room_id"], event_id) if outcome.replayed else outcome.found["append_event"]["row"]
-    view["claim_event"] = event_view(found or {}, idempotent=outcome.replayed)
+    view["claim_event"] = logged(tx, view["room_id"], event_id, outcome)
+    return view
+
+
+@operation(HostedRoomError)
+def rename_room(db: Location, *, room_id: object, event_id: object, name: object, now: object = None) -> RoomRenaming:
+    """Give a live room another name of at most 200 characters, and log that under the event id.
+
+    An exact retry returns the room as stored now and the event of then, both with `idempotent: True`. Raises
+    HostedRoomError, also where the room or the gateway is full; RoomNotFoundError; RoomHistoryExpiredError;
+    EventConflictError where the event id is taken.
+    """
+    room, shown = parse_room_id(room_id), parse_room_name(name)
+    event = entry(parse_event_id(event_id), "room.renamed", actor=_system("room-control"), payload={"name": shown})
+    handle, at = opened_at(db, now)
+
+    def body(tx: Transaction) -> RoomRenaming:
+        outcome = ROOM_MACHINE.fire(tx, "rename", now=at, room_id=room, name=shown, **event)
+        return _renaming(tx, str(event["event_id"]), outcome)
+
+    return handle.write(body)
+
+
+def _renaming(tx: Transaction, event_id: str, outcome: Outcome) -> RoomRenaming:
+    view = cast("RoomRenaming", room_view(outcome.stored, idempotent=outcome.replayed))
+    view["event"] = logged(tx, view["room_id"], event_id, outcome)
     return view
 
 
@@ -143,7 +190,7 @@ def disband_room(
     """
     room, gateway = parse_room_id(room_id), parse_gateway(expected_gateway_id, "expected_gateway_id")
     epoch = parse_epoch(expected_epoch, "expected_epoch")
-    event = control_event("room.disbanded", _DISBANDED, actor="room-control", epoch=epoch, payload={"room_id": room})
+    event = entry(_DISBANDED, "room.disbanded", actor=_system("room-control"), payload={"room_id": room}, epoch=epoch)
     handle, at = opened_at(db, now)
 
     def body(tx: Transaction) -> RoomDisbanding:
@@ -209,27 +256,11 @@ def room_state(db: Location, *, room_id: object, include_disbanded: object = Fal
     Raises HostedRoomError; RoomNotFoundError; RoomHistoryExpiredError where only its id is left.
     """
     room, closed_too = parse_room_id(room_id), parse_flag(include_disbanded, "include_disbanded")
-    row, claim = opened(db).read(lambda tx: (_found(tx, room, closed_too=closed_too), _present_claim(tx, room)))
+    row, claim = opened(db).read(lambda tx: (find_room(tx, room, closed_too=closed_too), _present_claim(tx, room)))
     view = cast("RoomState", room_view(row))
     if claim is not None:
         view["authority_claim"] = event_view(claim)
     return view
-
-
-def _row(tx: Transaction, room_id: str) -> Row | None:
-    rows = ROOM_MACHINE.select(tx, given("room_id"), values={"room_id": room_id})
-    return rows[0] if rows else None
-
-
-def _found(tx: Transaction, room_id: str, *, closed_too: bool) -> Row:
-    row = _row(tx, room_id)
-    retired = tx.execute(_RETIRED, {"room_id": room_id})
-    state = ROOM_MACHINE.state_of(row, now=0.0, joined=retired[0] if retired else None)
-    if row is not None and (closed_too or state == LIVE.name):
-        return row
-    if state == RETIRED_ID.name:
-        raise RoomHistoryExpiredError(f"expected a live room, found a retired id; {HISTORY_EXPIRED.remedy}")
-    raise RoomNotFoundError(f"expected a live room, found none; {NOT_FOUND.remedy}")
 
 
 def _present_claim(tx: Transaction, room_id: str) -> Row | None:
@@ -240,7 +271,6 @@ def _present_claim(tx: Transaction, room_id: str) -> Row | None:
 _PAGE = "ORDER BY updated_at DESC, room_id LIMIT :limit OFFSET :offset"
 _ALL_ROOMS = f"SELECT * FROM {quoted(ROOMS.name)} {_PAGE}"
 _LIVE_ROOMS = f"SELECT * FROM {quoted(ROOMS.name)} WHERE {sql(LIVE.terms)} {_PAGE}"
-_RETIRED = f"SELECT room_id, retired_at FROM {quoted(RETIRED.name)} WHERE room_id = :room_id"
 _CLAIM = f"""
     SELECT event.* FROM {quoted(EVENTS.name)} AS event
     JOIN hosted_rooms AS room ON room.room_id = event.room_id AND room.authority_epoch = event.authority_epoch

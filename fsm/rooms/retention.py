@@ -11,11 +11,12 @@ from fsm.lifecycles.limits import (
     MAX_DISBANDED_ROOM_TOMBSTONES,
     MAX_GATEWAY_EVENT_BYTES,
 )
-from fsm.lifecycles.tables import EVENTS, LEASES, RETIRED, ROOMS, TASKS
+from fsm.lifecycles.tables import EVENT_BYTES, EVENTS, LEASES, RETIRED, ROOMS, TASKS
 from fsm.machine import Record
 from storage import Transaction
+from storage.totals import read_total
 
-__all__ = ["due_rooms", "make_space", "prune_others", "purge_dependents", "retire_id"]
+__all__ = ["due_rooms", "make_space", "prune_others", "purge_dependents", "retire_id", "stored_bytes"]
 
 _OF_OTHERS: Final = (
     "hosted_room_policy_transcript_state",
@@ -45,7 +46,7 @@ _DUE: Final = f"""
     WHERE position > :kept OR disbanded_at <= :cutoff ORDER BY room_id
 """
 _OLDEST_FIRST: Final = f"SELECT room_id, event_bytes {_CLOSED} ORDER BY disbanded_at, room_id"
-_ALL_BYTES: Final = f"SELECT COALESCE(SUM(event_bytes), 0) AS total FROM {ROOMS.name}"
+_STORED_BYTES: Final = read_total(EVENT_BYTES)
 _RETIRE: Final = (
     f"INSERT INTO {RETIRED.name} (room_id, retired_at) VALUES (:room_id, :retired_at) ON CONFLICT DO NOTHING"
 )
@@ -81,9 +82,15 @@ def due_rooms(tx: Transaction, now: float | None) -> list[str]:
     return [str(row["room_id"]) for row in rows]
 
 
+def stored_bytes(tx: Transaction) -> int:
+    """Return the UTF-8 bytes of all events that this gateway keeps, from the total that the database maintains."""
+    rows = tx.execute(_STORED_BYTES)
+    return int(rows[0]["total"] or 0) if rows else 0
+
+
 def _for_space(tx: Transaction, limit: int, *, spared: str | None) -> list[str]:
     """Return the oldest closed rooms without whose events the gateway keeps at most `limit` bytes."""
-    kept = int(tx.execute(_ALL_BYTES)[0]["total"] or 0)
+    kept = stored_bytes(tx)
     chosen: list[str] = []
     for row in tx.execute(_OLDEST_FIRST) if kept > limit else ():
         if kept <= limit:

@@ -8,12 +8,17 @@ from storage import Row
 from storage.canonical import decode_json
 
 __all__ = [
+    "AuthorityView",
+    "EventPage",
     "EventView",
+    "ListedEvent",
     "RoomClaim",
     "RoomDisbanding",
+    "RoomRenaming",
     "RoomState",
     "RoomView",
     "event_view",
+    "listed_event_view",
     "listed_room_view",
     "room_view",
 ]
@@ -50,6 +55,44 @@ class EventView(TypedDict):
     payload: dict[str, Any]
     created_at: float
     idempotent: bool
+
+
+class ListedEvent(TypedDict):
+    """An event on a page of the log; where it is damaged `corrupt` says why actor and payload cannot be shown."""
+
+    room_id: str
+    seq: int
+    event_id: str
+    kind: str
+    actor: dict[str, str] | None
+    authority_epoch: int | None
+    payload: dict[str, Any] | None
+    created_at: float
+    idempotent: bool
+    corrupt: NotRequired[str]
+
+
+class AuthorityView(TypedDict):
+    """The gateway that owns a room, and at which epoch."""
+
+    gateway_id: str
+    epoch: int
+
+
+class EventPage(TypedDict):
+    """A part of a room's log, in order, as one snapshot shows it: the next page is the one after `cursor`."""
+
+    events: list[ListedEvent]
+    cursor: int
+    latest_seq: int
+    has_more: bool
+    authority: AuthorityView
+
+
+class RoomRenaming(RoomView):
+    """A room after a renaming; `event` is the renaming's own event."""
+
+    event: EventView
 
 
 class RoomClaim(RoomView):
@@ -109,3 +152,13 @@ def event_view(row: Mapping[str, Any], *, idempotent: bool = False) -> EventView
     view: dict[str, Any] = {column: row[column] for column in same}
     view |= {"actor": _decoded(row, "actor_json"), "payload": _decoded(row, "payload_json"), "idempotent": idempotent}
     return cast("EventView", view)
+
+
+def listed_event_view(row: Mapping[str, Any]) -> ListedEvent:
+    """Return the view of an event's row, damaged or not: a reader must get past a bad one."""
+    try:
+        return cast("ListedEvent", event_view(row))
+    except HostedRoomError as damage:
+        view = cast("ListedEvent", event_view({**row, "actor_json": "null", "payload_json": "null"}))
+        view["corrupt"] = str(damage)
+        return view

@@ -97,7 +97,7 @@ class PostgresDatabase(Handle):
         self._check_usable()
         if schema in self._required:
             return
-        if self.read(lambda tx: MIGRATOR.pending(tx, schema)):
+        if not self.read(lambda tx: MIGRATOR.is_current(tx, schema)):
             self._amend(schema)
         self._required.add(schema)
 

@@ -7,7 +7,8 @@ from storage.judge import Shape
 from storage.migrating import Migrator
 from storage.port import Transaction
 from storage.postgres.shape import DIALECT, checks_of, read_shapes
-from storage.schema import Column, Table
+from storage.postgres.totals import create_trigger, missing_triggers
+from storage.schema import Column, Table, Total
 from storage.statements import quoted
 
 __all__ = ["MIGRATOR"]
@@ -28,6 +29,14 @@ class _Postgres(Migrator):
             for name in checks_of(transaction, table, column):
                 transaction.execute(f"ALTER TABLE {quoted(table.name)} DROP CONSTRAINT {quoted(name)}")
             transaction.execute(f"ALTER TABLE {quoted(table.name)} ADD CHECK ({one_of(column)})")
+
+    def missing_triggers(self, transaction: Transaction, table: Table, total: Total) -> list[str]:
+        """Compare it with the catalogue's, word by word."""
+        return missing_triggers(transaction, table, total)
+
+    def create_trigger(self, transaction: Transaction, table: Table, total: Total, name: str) -> None:
+        """Make it, with its function."""
+        create_trigger(transaction, table, total, name)
 
 
 MIGRATOR: Final[Migrator] = _Postgres()

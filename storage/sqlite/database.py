@@ -105,7 +105,7 @@ class SqliteDatabase(Handle):
         session = self._session()
         if schema in session.schemas:
             return
-        if self.read(lambda transaction: MIGRATOR.pending(transaction, schema)):
+        if not self.read(lambda transaction: MIGRATOR.is_current(transaction, schema)):
             self._amend(session, schema)
         session.schemas.add(schema)
 

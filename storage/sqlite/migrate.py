@@ -9,10 +9,11 @@ from storage.creating import create_table
 from storage.judge import Shape
 from storage.migrating import Migrator
 from storage.port import Transaction
-from storage.schema import Column, Table
+from storage.schema import Column, Table, Total
 from storage.sqlite.rebuild import rebuild, remake
 from storage.sqlite.shape import read_shape
 from storage.sqlite.statement_text import DIALECT
+from storage.sqlite.totals import create_trigger, missing_triggers
 from storage.sqlite.transaction import control
 
 __all__ = ["MIGRATOR", "rebuilding"]
@@ -69,6 +70,14 @@ class _Sqlite(Migrator):
         """Ask the catalogue for them."""
         rows = transaction.execute(_INDEXES, {"name": table.name, "column": column})
         return tuple(str(row["name"]) for row in rows)
+
+    def missing_triggers(self, transaction: Transaction, table: Table, total: Total) -> list[str]:
+        """Compare them with the catalogue's, word by word."""
+        return missing_triggers(transaction, table, total)
+
+    def create_trigger(self, transaction: Transaction, table: Table, total: Total, name: str) -> None:
+        """Make one of the three."""
+        create_trigger(transaction, table, total, name)
 
 
 MIGRATOR: Final[Migrator] = _Sqlite()

@@ -9,12 +9,18 @@ from pathlib import Path
 
 import pytest
 
+from fsm.rooms import claim_authority
 from tests.cli.operator import T1, Asked, entry_point, files_of, fsm_here
-from tests.cli.processes import FSM, PATIENCE, ROOM, Room, environment, is_one_line, run_fsm
+from tests.cli.processes import FSM, GATEWAY, PATIENCE, ROOM, Room, environment, is_one_line, run_fsm
 
 OF_A_TASK = ("--room", ROOM, "--task", "t1", "--yes")
 LOCATED = {
     "rooms": ("rooms", "{}", "--all"),
+    "events": ("events", "{}", "--room", ROOM),
+    "room": ("room", "show", "{}", "--room", ROOM),
+    "rename": ("room", "rename", "{}", "--room", ROOM, "Other"),
+    "claim": ("room", "claim", "{}", "--room", ROOM, "--gateway", "gw2", "--yes"),
+    "disband": ("room", "disband", "{}", "--room", ROOM, "--yes"),
     "task": ("task", "show", "{}", T1),
     "lease": ("lease", "{}", "--room", ROOM),
     "why": ("why", "{}", T1, "start"),
@@ -106,6 +112,9 @@ DAMAGE = (
     "UPDATE hosted_rooms SET name = CAST(x'ff1b5b' AS TEXT), created_at = 1e300",
     "UPDATE hosted_rooms SET next_seq = 'many'",
     "UPDATE hosted_rooms SET revision = x'00', disbanded_at = 'once'",
+    "UPDATE hosted_room_events SET payload_json = '[]', actor_json = '7'",
+    "UPDATE hosted_room_events SET payload_json = x'00ff', kind = x'00', seq = 1e300",
+    "UPDATE hosted_room_totals SET total = 'many'",
     "UPDATE hosted_room_driver_leases SET expires_at = 'soon', lease_generation = 'last', gateway_id = x'00'",
 )
 
@@ -116,13 +125,21 @@ def test_whatever_is_stored_no_command_ends_in_a_traceback(room: Room, ask: Aske
     """Rows that no release wrote: each is shown, or refused in one line, in text and as JSON."""
     (identity,) = room.admit("work")
     room.lose(identity)
+    claim_authority(
+        room.db,
+        room_id=ROOM,
+        expected_gateway_id=GATEWAY,
+        expected_epoch=1,
+        new_gateway_id=GATEWAY,
+        event_id="claimed",
+    )
     room.db.close()
     sound = Path(room.location).read_bytes()
     for damage in DAMAGE:
         Path(room.location).write_bytes(sound)
         room.spoil(damage)
         for more in ((), ("--json",)) if asked[0] != "diagram" else ((),):
-            waiting = ("--wait", "0.1") if "--yes" in asked else ()
+            waiting = ("--wait", "0.1") if {"--yes", "--task"} <= {*asked} else ()
             told = ask(*at(room.location, asked), *more, *waiting)
             assert told.code in {0, 1}, (damage, told)
             assert told.err == "" or is_one_line(told.err), (damage, told)
@@ -152,6 +169,19 @@ def test_work_added_to_a_damaged_database_ends_in_no_traceback(
         ("rooms",),
         ("rooms", "state.db", "more"),
         ("rooms", ":memory:"),
+        ("events", "state.db"),
+        ("events", "state.db", "--room", ROOM, "--since", "-1"),
+        ("events", "state.db", "--room", ROOM, "--since", str(2**63)),
+        ("events", "state.db", "--room", ROOM, "--limit", "0"),
+        ("room",),
+        ("room", "show", "state.db"),
+        ("room", "rename", "state.db", "--room", ROOM),
+        ("room", "rename", "state.db", "--room", ROOM, " "),
+        ("room", "rename", "state.db", "--room", ROOM, "x" * 201),
+        ("room", "rename", "state.db", "--room", ROOM, "Other", "--event-id", ""),
+        ("room", "claim", "state.db", "--room", ROOM),
+        ("room", "claim", "state.db", "--room", ROOM, "--gateway", "two words", "--yes"),
+        ("room", "disband", "state.db", "--room", ROOM),
         ("task", "show", "state.db"),
         ("task", "show", "state.db", "room"),
         ("task", "show", "state.db", "room/task/more"),
@@ -223,6 +253,7 @@ def test_a_shell_that_takes_only_ascii_gets_escapes_and_no_traceback(room: Room)
     ("typed", "offered"),
     [
         ("fsm diag", ["diagram"]),
+        ("fsm room dis", ["disband"]),
         ("fsm diagram driver_", ["driver_lease", "driver_task"]),
         ("fsm export h", ["hosted_room"]),
         ("fsm diagram driver_task --format p", ["plantuml", "png"]),
@@ -247,4 +278,4 @@ def test_the_help_fits_a_narrow_terminal_without_colours() -> None:
     done = run_fsm("--help", COLUMNS="60", NO_COLOR="1")
     assert (done.returncode, "\x1b" in done.stdout) == (0, False)
     assert max(map(len, done.stdout.splitlines())) <= 60
-    assert all(f" {command} " in done.stdout for command in (*LOCATED, "table", "export"))
+    assert all(f" {command} " in done.stdout for command in (*(asked[0] for asked in LOCATED.values()), "table"))

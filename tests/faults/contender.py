@@ -51,7 +51,36 @@ def reserve(order: Order, process: str) -> int:
     return int(order["now"])
 
 
-WAYS: dict[str, Callable[[Order, str], int]] = {"acquire": acquire, "start": start, "read": read, "reserve": reserve}
+def append(order: Order, process: str) -> int:
+    """Append an event under an id that is the process's own, or both contenders'."""
+    view = rooms.append_event(
+        opened(order),
+        room_id=order["room"],
+        event_id=order["event"].format(process=process),
+        kind="message.user",
+        actor={"kind": "user", "id": "ann"},
+        payload={"text": order["event"]},
+        authority_gateway_id="gw",
+        authority_epoch=1,
+    )
+    return -view["seq"] if view["idempotent"] else view["seq"]
+
+
+def create(order: Order, process: str) -> int:
+    """Create a room of the process's own."""
+    name = f"{order['prefix']}-{process}"
+    room = rooms.create_room(opened(order), room_id=name, name="Room", members=[], authority_gateway_id="gw")
+    return room["revision"]
+
+
+WAYS: dict[str, Callable[[Order, str], int]] = {
+    "acquire": acquire,
+    "start": start,
+    "read": read,
+    "append": append,
+    "create": create,
+    "reserve": reserve,
+}
 
 
 def opened(order: Order) -> Database:

@@ -7,9 +7,11 @@ from typing import Any, Final
 import pytest
 from attrs import asdict
 
-from fsm import driver
+from fsm import driver, rooms
 from fsm.driver import TaskAttempt
 from fsm.driver.values import lease_of
+from fsm.schema import GATEWAY_SCHEMA
+from storage import wrong_totals
 from tests.faults.processes import Child, children, soon
 from tests.rooms.peers import scope
 from tests.world import World, identity
@@ -28,8 +30,8 @@ def contenders() -> Iterator[tuple[Child, ...]]:
         yield started
 
 
-def race(contenders: tuple[Child, ...], world: World, **order: object) -> tuple[str, int, str]:
-    """Let both carry out one order at one moment; return who won, what it won, and what the other was told.
+def together(contenders: tuple[Child, ...], world: World, **order: object) -> dict[str, dict[str, Any]]:
+    """Let both carry out one order at one moment, and return what each was answered.
 
     They are told in turn and set off within a tenth of a millisecond, which is less than a transaction takes: so each
     arrives before, within and after the other's.
@@ -37,7 +39,12 @@ def race(contenders: tuple[Child, ...], world: World, **order: object) -> tuple[
     at = soon()
     for child in DICE.sample(contenders, len(contenders)):
         child.tell(at=at + DICE.uniform(0, 0.0001), path=world.db.location, room="room", now=world.clock.now, **order)
-    answers: dict[str, dict[str, Any]] = {name: child.hear() for name, child in zip(NAMES, contenders, strict=True)}
+    return {name: child.hear() for name, child in zip(NAMES, contenders, strict=True)}
+
+
+def race(contenders: tuple[Child, ...], world: World, **order: object) -> tuple[str, int, str]:
+    """Let both carry out one order at one moment; return who won, what it won, and what the other was told."""
+    answers = together(contenders, world, **order)
     winners = [name for name, answer in answers.items() if "won" in answer]
     assert len(winners) == 1, answers
     (refused,) = (answer["error"] for answer in answers.values() if "error" in answer)
@@ -108,3 +115,34 @@ def test_one_of_two_rivals_reserves_a_profile(world: World, contenders: tuple[Ch
             (winner, winner, None)
         ]
     assert min(won.values()) >= 1, f"the race was not one: {won}"
+
+
+def test_two_processes_append_to_one_log(world: World, contenders: tuple[Child, ...]) -> None:
+    """Of two processes that append at once, each gets a number of its own, without a gap; under one id both get the
+    same event, which one of them stored; and the totals are those of the rows
+    """
+    first = dict.fromkeys(NAMES, 0)
+    for number in range(ROUNDS // 2):
+        answers = together(contenders, world, what="append", event=f"own-{number}-{{process}}")
+        numbers = {name: answer["won"] for name, answer in answers.items()}
+        assert sorted(numbers.values()) == [3 * number + 1, 3 * number + 2]
+        first[min(numbers, key=lambda name: numbers[name])] += 1
+        shared = together(contenders, world, what="append", event=f"shared-{number}")
+        assert sorted(answer["won"] for answer in shared.values()) == [-3 * number - 3, 3 * number + 3]
+    assert min(first.values()) >= 1, f"the race was not one: {first}"
+    assert world.db.read(lambda tx: wrong_totals(tx, GATEWAY_SCHEMA)) == ()
+    assert rooms.room_state(world.db, room_id="room")["latest_seq"] == 3 * (ROUNDS // 2)
+
+
+def test_one_of_two_processes_gets_the_last_room(world: World, contenders: tuple[Child, ...]) -> None:
+    """Of two processes that create a room at once where one more is allowed, exactly one has it"""
+    for number in range(1, 255):
+        world.create_room(f"other-{number}")
+    won = dict.fromkeys(NAMES, 0)
+    for number in range(ROUNDS // 5):
+        winner, _, refused = race(contenders, world, what="create", prefix=f"last-{number}")
+        won[winner] += 1
+        assert refused == "HostedRoomError"
+        rooms.disband_room(world.db, room_id=f"last-{number}-{winner}", expected_gateway_id="gw", expected_epoch=1)
+    assert min(won.values()) >= 1, f"the race was not one: {won}"
+    assert world.db.read(lambda tx: wrong_totals(tx, GATEWAY_SCHEMA)) == ()

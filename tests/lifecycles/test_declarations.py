@@ -65,7 +65,7 @@ def test_a_state_is_named_once(lifecycle: Lifecycle) -> None:
     [
         (DRIVER_LEASE, 4, 11, ()),
         (DRIVER_TASK, 8, 30, ("settled", "failed", "cancelled")),
-        (HOSTED_ROOM, 4, 5, ("retired",)),
+        (HOSTED_ROOM, 4, 8, ("retired",)),
         (PEER_RESERVATION, 4, 10, ()),
     ],
     ids=lambda value: getattr(value, "name", None),

@@ -9,7 +9,8 @@ from attrs import define
 
 from fsm import rooms
 from fsm.lifecycles.tables import EVENTS, RETIRED, ROOMS
-from storage import Database, Row, Transaction
+from fsm.schema import GATEWAY_SCHEMA
+from storage import Database, Row, Transaction, WrongTotal, wrong_totals
 from tests.world import ManualClock, dump
 
 DAY = 24 * 60 * 60.0
@@ -48,6 +49,39 @@ class Gateway:
     def disband(self, room: str = "room", gateway: str = "gw", epoch: int = 1, **changes: Any) -> rooms.RoomDisbanding:
         """Disband a room of `gw` at epoch 1."""
         return rooms.disband_room(self.db, room_id=room, expected_gateway_id=gateway, expected_epoch=epoch, **changes)
+
+    def append(self, event_id: str = "m1", text: str = "hello", room: str = "room", **changes: Any) -> rooms.EventView:
+        """Append a user's message for `gw` at epoch 1."""
+        arguments: dict[str, Any] = {
+            "kind": "message.user",
+            "actor": {"kind": "user", "id": "ann"},
+            "payload": {"text": text},
+            "authority_gateway_id": "gw",
+            "authority_epoch": 1,
+        }
+        return rooms.append_event(self.db, room_id=room, event_id=event_id, **{**arguments, **changes})
+
+    def append_by(self, gateway: str, epoch: int, event_id: str, room: str = "room") -> rooms.EventView:
+        """Append a user's message for a gateway."""
+        return self.append(event_id, room=room, authority_gateway_id=gateway, authority_epoch=epoch)
+
+    def rename(
+        self, name: str = "Other", event_id: str = "r1", room: str = "room", now: float | None = None
+    ) -> rooms.RoomRenaming:
+        """Rename a room."""
+        return rooms.rename_room(self.db, room_id=room, event_id=event_id, name=name, now=now)
+
+    def stop(self, cancel_id: str = "c1", gateway: str = "gw", epoch: int = 1, room: str = "room") -> rooms.EventView:
+        """Ask a room of `gw` at epoch 1 to stop."""
+        return rooms.request_room_stop(
+            self.db, room_id=room, cancel_id=cancel_id, expected_gateway_id=gateway, expected_epoch=epoch
+        )
+
+    def read(
+        self, since: int = 0, limit: int = 500, room: str = "room", *, closed_too: bool = False
+    ) -> rooms.EventPage:
+        """Read a page of a room's log."""
+        return rooms.read_events(self.db, room_id=room, since_seq=since, limit=limit, include_disbanded=closed_too)
 
     def prune(self, now: float | None = None) -> int:
         """Prune what is due."""
@@ -139,6 +173,10 @@ class Gateway:
         """Return every row of every table."""
         return dump(self.db)
 
+    def wrong_totals(self) -> tuple[WrongTotal, ...]:
+        """Return the totals that a scan of the rooms finds to be others."""
+        return self.db.read(lambda tx: wrong_totals(tx, GATEWAY_SCHEMA))
+
     def bring(self, state: str) -> None:
         """Bring the room `room` into one of STATES."""
         _WAYS[state](self)
@@ -196,8 +234,9 @@ def size_of(event: Row) -> int:
 
 
 def check_books(gateway: Gateway, room: str) -> None:
-    """A room's events have the numbers 1 to n without a gap, and its row counts them and their bytes exactly."""
+    """A room's events have the numbers 1 to n without a gap; its row and the gateway's totals count them exactly."""
     row, events = gateway.stored(room), gateway.events(room)
     assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
     assert row["next_seq"] == len(events) + 1
     assert row["event_bytes"] == sum(map(size_of, events))
+    assert gateway.wrong_totals() == ()

@@ -1,11 +1,13 @@
 """What is decided over several rows is decided under a named lock, which engines with row locks need."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from fsm.lifecycles.tables import LINKS, PEER_RESERVATIONS
-from storage import Transaction
+from storage.postgres.transaction import PostgresTransaction
+from storage.sqlite.transaction import SqliteTransaction
 from tests.rooms.peers import Peers
 
 CALLS: dict[str, tuple[Callable[[Peers], None], str]] = {
@@ -18,12 +20,12 @@ CALLS: dict[str, tuple[Callable[[Peers], None], str]] = {
 def test_the_lock_comes_first(peers: Peers, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
     """The lock is named once, under one name for all, before the first statement of the transaction."""
     done: list[str] = []
-    kind = peers.db.write(type)
+    kind: Any = PostgresTransaction if peers.db.location.startswith("postgresql:") else SqliteTransaction
     execute = kind.execute
 
-    def executing(tx: Transaction, sql: str, *parameters: object) -> object:
+    def executing(tx: object, sql: str, *parameters: object) -> object:
         done.append("statement")
-        return execute(tx, sql, *parameters)  # type: ignore[arg-type] # passed on as they came
+        return execute(tx, sql, *parameters)
 
     monkeypatch.setattr(kind, "execute", executing)
     monkeypatch.setattr(kind, "lock_name", lambda _, name: done.append(name))

@@ -32,13 +32,32 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
             "now": 1.0,
         },
     ),
+    "rename": (rooms.rename_room, {"room_id": "room", "event_id": "r1", "name": "Other", "now": 1.0}),
+    "append": (
+        rooms.append_event,
+        {
+            "room_id": "room",
+            "event_id": "m1",
+            "kind": "message.user",
+            "actor": {"kind": "user", "id": "ann"},
+            "payload": {"text": "hello"},
+            "authority_gateway_id": "gw",
+            "authority_epoch": 1,
+            "now": 1.0,
+        },
+    ),
+    "stop": (
+        rooms.request_room_stop,
+        {"room_id": "room", "cancel_id": "c1", "expected_gateway_id": "gw", "expected_epoch": 1},
+    ),
+    "log": (rooms.read_events, {"room_id": "room", "since_seq": 0, "limit": 100, "include_disbanded": False}),
     "disband": (
         rooms.disband_room,
         {"room_id": "room", "expected_gateway_id": "gw", "expected_epoch": 1, "now": 1.0},
     ),
     "prune": (rooms.prune_disbanded_rooms, {"now": 1.0}),
 }
-OPTIONAL = {"now", "include_disbanded"}
+OPTIONAL = {"now", "include_disbanded", "since_seq", "limit"}
 
 
 def _nested(depth: int) -> Any:
@@ -75,13 +94,22 @@ IDENTIFIERS: list[Any] = [
     "\ud800",
     "x" * 129,
 ]
+EPOCHS: list[Any] = [None, "1", True, 1.0, math.nan, 0, -1, 2**63, 10**30, [], {}]
 BAD: dict[str, list[Any]] = {
     "room_id": IDENTIFIERS,
-    "authority_gateway_id": [*IDENTIFIERS, "legacy", " legacy "],
+    "authority_gateway_id": IDENTIFIERS,
+    "cancel_id": IDENTIFIERS,
     "expected_gateway_id": IDENTIFIERS,
     "new_gateway_id": IDENTIFIERS,
     "event_id": [*IDENTIFIERS, "system:x", "room-stop:x", " system:x ", "system:", "system:room-disbanded"],
-    "expected_epoch": [None, "1", True, 1.0, math.nan, 0, -1, 2**63, 10**30, [], {}],
+    "expected_epoch": EPOCHS,
+    "authority_epoch": EPOCHS,
+    "since_seq": [None, "1", True, 1.0, math.nan, -1, 2**63, 10**30, 1, [], {}],
+    "limit": [None, "1", True, 1.0, math.nan, 0, -1, 501, 2**63, [], {}],
+    # test_log_entries tries the parts of these.
+    "kind": [None, 1, True, b"message.user", [], {}, "", " ", "message", "room.renamed", "x" * 65],
+    "actor": [None, "ann", [], {}, {"kind": "user"}, {"kind": "member", "id": "ann"}, {"kind": "user", "id": " "}],
+    "payload": [None, "x", [], {1: 2}, {"x": math.nan}, {"x": 2**63}, {"x": "\ud800"}, {"x": "x" * (256 * 1024)}],
     "name": [None, 1, True, b"Room", [], "", "   ", "\n\t", "x" * 201, "\N{SNOWMAN}" * 201, "a\0b", "a\udfffb"],
     "members": [
         None,
@@ -115,11 +143,12 @@ BAD: dict[str, list[Any]] = {
     "now": ["1", True, False, math.nan, math.inf, -math.inf, 10**400, [], {}, b"1", 1j],
     "include_disbanded": [None, 0, 1, "yes", [], 1.0],
 }
+OF_ONE: dict[tuple[str, str], list[Any]] = {("create", "authority_gateway_id"): [*IDENTIFIERS, "legacy", " legacy "]}
 CASES = [
     pytest.param(function, name, value, id=f"{function}-{name}-{number}")
     for function, (_, arguments) in FUNCTIONS.items()
     for name in arguments
-    for number, value in enumerate(BAD[name])
+    for number, value in enumerate(OF_ONE.get((function, name), BAD[name]))
 ]
 
 
@@ -171,7 +200,8 @@ def test_a_bad_clock(gateway: Gateway, monkeypatch: pytest.MonkeyPatch, reading:
     """A clock that answers anything but a finite number is refused as a bad `now` is."""
     gateway.create()
     monkeypatch.setattr(gateway.db, "clock", lambda: reading)
-    for call in (gateway.claim, gateway.disband, gateway.prune, lambda: gateway.create("new")):
+    calls = (gateway.claim, gateway.disband, gateway.prune, gateway.append, gateway.rename, gateway.stop)
+    for call in (*calls, lambda: gateway.create("new")):
         with gateway.refuses(HostedRoomError):
             call()
 

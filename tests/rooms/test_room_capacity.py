@@ -6,90 +6,115 @@ The totals are set past the library: it counts what the rows say.
 from collections.abc import Callable
 
 import pytest
+from attrs import frozen
 
-from fsm.lifecycles.tables import ROOMS
+from fsm.lifecycles.tables import ROOMS, TOTALS
 from fsm.rooms import HostedRoomError, events
+from storage import open_database
 from tests.rooms.support import MIB, Gateway
 from tests.world import START
 
-LOG = 50_000 + 64
-ROOM_BYTES = 256 * MIB + MIB
 GATEWAY_BYTES = 16 * MIB + MIB
 
-# The bytes of each call's event: its id, kind, actor and payload.
-CALLS: dict[str, tuple[str, Callable[[Gateway], object], int]] = {
-    "claim": ("live", Gateway.claim, 138),
-    "disband": ("live", Gateway.disband, 90),
-    "adopt": ("legacy", Gateway.create, 163),
+
+def _lose(gateway: Gateway) -> object:
+    return gateway.append(kind="authority.lost", actor={"kind": "system", "id": "gw"}, payload={})
+
+
+# The bytes of each call's event, which are its id, kind, actor and payload, and whether it may use the reserve.
+CALLS: dict[str, tuple[str, Callable[[Gateway], object], int, bool]] = {
+    "claim": ("live", Gateway.claim, 138, True),
+    "disband": ("live", Gateway.disband, 90, True),
+    "adopt": ("legacy", Gateway.create, 163, True),
+    "stop": ("live", Gateway.stop, 42 + 19 + 28 + 18, True),
+    "lose": ("live", _lose, 2 + 14 + 27 + 2, True),
+    "append": ("live", Gateway.append, 2 + 12 + 26 + 16, False),
+    "rename": ("live", Gateway.rename, 2 + 12 + 37 + 16, False),
 }
 
 
+@frozen
+class Ready:
+    """A call that stores an event, in a room that is ready for it; the bytes of that event, and its limits."""
+
+    make: Callable[[], object]
+    size: int
+    control: bool
+
+    @property
+    def log(self) -> int:
+        """How many events the room may have."""
+        return 50_000 + (64 if self.control else 0)
+
+    @property
+    def room_bytes(self) -> int:
+        """How many bytes of events the room may have."""
+        return (257 if self.control else 256) * MIB
+
+    @property
+    def gateway_bytes(self) -> int:
+        """How many bytes of events the gateway may have."""
+        return (17 if self.control else 16) * MIB
+
+
 @pytest.fixture(params=CALLS)
-def call(request: pytest.FixtureRequest, gateway: Gateway) -> tuple[Callable[[], object], int]:
-    """Each call that stores an event, in a room that is ready for it, with the bytes of that event."""
-    state, function, size = CALLS[request.param]
+def call(request: pytest.FixtureRequest, gateway: Gateway) -> Ready:
+    """Each call that stores an event."""
+    state, function, size, control = CALLS[request.param]
     gateway.bring(state)
-    return (lambda: function(gateway)), size
-
-
-Ready = tuple[Callable[[], object], int]
+    return Ready(lambda: function(gateway), size, control)
 
 
 def test_the_sizes_of_the_events(gateway: Gateway, call: Ready) -> None:
     """Each call's event counts by the bytes that these tests go by."""
-    make, size = call
-    make()
-    assert gateway.stored()["event_bytes"] == size
+    call.make()
+    assert gateway.stored()["event_bytes"] == call.size
 
 
 def test_the_last_number_of_the_reserve(gateway: Gateway, call: Ready) -> None:
-    """A control event may still be number 50,064 of its room, and no later one."""
-    make, _ = call
-    gateway.alter(next_seq=LOG)
-    make()
-    assert gateway.stored()["next_seq"] == LOG + 1
+    """A control event may still be number 50,064 of its room, any other number 50,000."""
+    gateway.alter(next_seq=call.log)
+    call.make()
+    assert gateway.stored()["next_seq"] == call.log + 1
 
 
 def test_beyond_the_reserve_of_numbers(gateway: Gateway, call: Ready) -> None:
-    """A room that has 50,064 events takes no control event either."""
-    make, _ = call
-    gateway.alter(next_seq=LOG + 1)
+    """A room that has 50,000 events takes control events only, one that has 50,064 takes none."""
+    gateway.alter(next_seq=call.log + 1)
     with gateway.refuses(HostedRoomError):
-        make()
+        call.make()
 
 
 def test_the_last_byte_of_a_room(gateway: Gateway, call: Ready, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A control event may fill a room up to 257 MiB exactly; the gateway's own limit is lower and set aside here."""
-    make, size = call
+    """A room holds 256 MiB exactly, with control events 257; the gateway's own limit is lower and set aside here."""
     monkeypatch.setattr(events, "MAX_GATEWAY_EVENT_BYTES", 1024 * MIB)
-    gateway.alter(event_bytes=ROOM_BYTES - size + 1)
+    gateway.alter(event_bytes=call.room_bytes - call.size + 1)
     with gateway.refuses(HostedRoomError):
-        make()
-    gateway.alter(event_bytes=ROOM_BYTES - size)
-    make()
-    assert gateway.row() is None or gateway.stored()["event_bytes"] == ROOM_BYTES
+        call.make()
+    gateway.alter(event_bytes=call.room_bytes - call.size)
+    call.make()
+    assert gateway.row() is None or gateway.stored()["event_bytes"] == call.room_bytes
 
 
 def test_the_last_byte_of_the_gateway(gateway: Gateway, call: Ready) -> None:
-    """A control event may fill the gateway up to 17 MiB exactly, over all of its live rooms together."""
-    make, size = call
+    """A gateway holds 16 MiB exactly, with control events 17, over all of its live rooms together."""
     gateway.create("other")
     gateway.alter("other", event_bytes=10 * MIB)
-    gateway.alter(event_bytes=GATEWAY_BYTES - 10 * MIB - size + 1)
+    gateway.alter(event_bytes=call.gateway_bytes - 10 * MIB - call.size + 1)
     with gateway.refuses(HostedRoomError):
-        make()
-    gateway.alter(event_bytes=GATEWAY_BYTES - 10 * MIB - size)
-    make()
-    assert gateway.stored()["event_bytes"] == GATEWAY_BYTES - 10 * MIB
+        call.make()
+    gateway.alter(event_bytes=call.gateway_bytes - 10 * MIB - call.size)
+    call.make()
+    assert gateway.stored()["event_bytes"] == call.gateway_bytes - 10 * MIB
+    assert gateway.wrong_totals() == ()
 
 
 def test_closed_rooms_make_way_oldest_first(gateway: Gateway, call: Ready) -> None:
     """Where the gateway is full, as many closed rooms as needed are pruned, those closed longest ago first."""
-    make, _ = call
-    gateway.alter(event_bytes=14 * MIB)
+    gateway.alter(event_bytes=call.gateway_bytes - 3 * MIB)
     for room, at in (("young", START - 1), ("middle", START - 2), ("old", START - 3)):
         gateway.add_closed(room, at, MIB)
-    make()
+    call.make()
     assert gateway.room_ids() == _kept(gateway, ["middle", "room", "young"])
     assert {"old", "middle", "young"} <= gateway.retired().keys()
 
@@ -131,21 +156,19 @@ def test_rooms_beyond_the_count_stay_while_there_is_space(gateway: Gateway) -> N
 
 def test_a_live_room_never_makes_way(gateway: Gateway, call: Ready) -> None:
     """Where only live rooms hold the space, the call is refused and all of them stay."""
-    make, _ = call
     gateway.create("other")
-    gateway.alter("other", event_bytes=GATEWAY_BYTES, updated_at=0.0)
+    gateway.alter("other", event_bytes=call.gateway_bytes, updated_at=0.0)
     with gateway.refuses(HostedRoomError):
-        make()
+        call.make()
     assert gateway.room_ids() == ["other", "room"]
 
 
 def test_what_did_not_help_is_not_pruned(gateway: Gateway, call: Ready) -> None:
     """Where even all closed rooms together hold too little, the call is refused and each of them is still there."""
-    make, _ = call
-    gateway.alter(event_bytes=GATEWAY_BYTES)
+    gateway.alter(event_bytes=call.gateway_bytes)
     gateway.add_closed("old", START - 3, MIB)
     with gateway.refuses(HostedRoomError):
-        make()
+        call.make()
     assert gateway.room_ids() == ["old", "room"]
 
 
@@ -201,3 +224,36 @@ def test_the_number_of_live_rooms(gateway: Gateway) -> None:
     assert gateway.create()["idempotent"] is True
     gateway.disband()
     assert gateway.create("next")["idempotent"] is False
+
+
+def test_creating_reads_one_row_and_counts_none(gateway: Gateway) -> None:
+    """The number of live rooms is compared as the database keeps it, whatever the rooms themselves say."""
+    gateway.execute(f"UPDATE {TOTALS.name} SET total = 256 WHERE name = 'live_rooms'")
+    with gateway.refuses(HostedRoomError):
+        gateway.create()
+    gateway.execute(f"UPDATE {TOTALS.name} SET total = 255 WHERE name = 'live_rooms'")
+    assert gateway.create()["idempotent"] is False
+
+
+@pytest.mark.parametrize("damage", ["DELETE FROM hosted_room_totals", "UPDATE hosted_room_totals SET total = -1"])
+def test_a_total_that_is_none_admits_nothing(gateway: Gateway, call: Ready, damage: str) -> None:
+    """Where a total is missing or below zero nothing is stored by it, and opening the database sums it up anew."""
+    gateway.execute(damage)
+    with gateway.refuses(HostedRoomError):
+        call.make()
+    gateway.execute("DELETE FROM hosted_room_totals")
+    gateway.db.close()
+    again = open_database(gateway.db.location, clock=gateway.clock, synchronous="normal")
+    gateway.db = again
+    gateway.prune()
+    assert gateway.wrong_totals() == ()
+    again.close()
+
+
+@pytest.mark.parametrize("column", ["next_seq", "event_bytes"])
+def test_a_damaged_number_is_refused_by_its_name(gateway: Gateway, column: str) -> None:
+    """A number of the room that is none is a refusal that names the column, never a raw error."""
+    gateway.create()
+    gateway.alter(**{column: "many"})
+    with pytest.raises(HostedRoomError, match=column):
+        gateway.append()

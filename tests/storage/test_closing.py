@@ -53,7 +53,7 @@ def held(db: storage.Database) -> Any:
         thread.join(10)
 
 
-@pytest.mark.parametrize("step", ["pending", "migrate"])
+@pytest.mark.parametrize("step", ["is_current", "migrate"])
 def test_closing_under_a_migration_is_a_storage_error_or_nothing(
     notes: storage.Database, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
