@@ -144,6 +144,7 @@ ADOPT: Final = Trigger(
     Do(
         "match_members",
         "the members are those stored, but for routing targets that the room lacked; else RoomConflictError",
+        reads_only=True,
     ),
     Fence(Term("next_seq", "=", Of("record", "next_seq")), NOT_OURS),
     APPEND_EVENT,
