@@ -124,7 +124,7 @@ def _secret(step: Secret) -> _Described:
 
 def _do(step: Do) -> str:
     fires = f"; fires {listed('.'.join(fired) for fired in step.fires)}" if step.fires else ""
-    return f"{step.name}: {step.meaning}{fires}"
+    return f"{step.name}: {step.meaning}{fires}{'; only reads' if step.reads_only else ''}"
 
 
 def _write(trigger: Trigger, step: Write) -> _Described:

@@ -30,6 +30,7 @@ def check_steps(lifecycle: "Lifecycle") -> None:
     _names_are_plain_and_unique(lifecycle)
     _keys_are_plain(lifecycle)
     _refusals_can_be_raised(lifecycle)
+    _readers_fire_nothing(lifecycle)
     _steps_are_in_order(lifecycle)
     _found_values_were_found(lifecycle)
     _columns_exist(lifecycle)
@@ -103,6 +104,14 @@ def _makes_errors(refuse: Refusal) -> bool:
 
 
 # --- order
+
+
+def _readers_fire_nothing(lifecycle: "Lifecycle") -> None:
+    for trigger in lifecycle.triggers:
+        for step in trigger.dos():
+            if step.reads_only and step.fires:
+                problem = f"step {step.name} is declared to read only, and to fire triggers, which write"
+                raise refusal(lifecycle, f"trigger {trigger.name}", problem, "take reads_only or its fires away")
 
 
 def _steps_are_in_order(lifecycle: "Lifecycle") -> None:

@@ -166,12 +166,15 @@ class Do:
     """The operation's own code at this place in the transaction, bound by name when the machine is built.
 
     It may write rows that have no lifecycle and fire the triggers that `fires` names as (lifecycle, trigger); it never
-    writes a state. What it answers is found under its name by the steps after it.
+    writes a state. What it answers is found under its name by the steps after it. One that is declared `reads_only`
+    changes no row, so that a call which ends after it has nothing to undo: the machine refuses it with DefinitionError
+    where it did change one, and its declaration where it also fires.
     """
 
     name: str
     meaning: str
     fires: tuple[tuple[str, str], ...] = ()
+    reads_only: bool = False
 
 
 @frozen(eq=False)

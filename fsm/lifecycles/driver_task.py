@@ -127,7 +127,9 @@ STATES: Final = (QUEUED, RUNNING, STOPPING, INDETERMINATE, DEFERRED, SETTLED, FA
 
 LOAD: Final = Load(MISSING, (Check(TURN, OTHER_TURN),))
 READABLE: Final = Do(
-    "read_payload", "the stored payload decodes and is the one that was admitted; else TaskConflictError"
+    "read_payload",
+    "the stored payload decodes and is the one that was admitted; else TaskConflictError",
+    reads_only=True,
 )
 SAME_SETTLEMENT: Final = Replay(SETTLEMENT, conflict=Not(Term("settlement_id", "is null")), refuse=OTHER_SETTLEMENT)
 QUEUED_AGAIN: Final = Replay((*QUEUED.terms, *GENERATIONS, *NEVER_RUN))

@@ -160,6 +160,7 @@ ADOPT: Final = Trigger(
     Do(
         "match_members",
         "the members are those stored, but for routing targets that the room lacked; else RoomConflictError",
+        reads_only=True,
     ),
     Fence((*given("authority_epoch"), LOG_AS_READ), NOT_OURS),
     GATEWAY_BYTES,

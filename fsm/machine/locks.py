@@ -115,8 +115,9 @@ def _root(root: Root) -> _Lock:
 
 
 def _ahead_of_code(steps: Sequence[Step]) -> frozenset[Step]:
-    """Return the steps that no Do precedes: after an operation's own code, what was read before it may be old."""
-    first = next((index for index, step in enumerate(steps) if isinstance(step, Do)), len(steps))
+    """Return the steps that no Do which writes precedes: after one, what was read before it may be old."""
+    writes = (index for index, step in enumerate(steps) if isinstance(step, Do) and not step.reads_only)
+    first = next(writes, len(steps))
     return frozenset(steps[:first])
 
 

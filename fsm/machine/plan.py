@@ -32,9 +32,9 @@ class Plan:
         first, inside, last = _split(trigger)
         self.comparing = first
         self.unjudged = tuple(step for step in inside if isinstance(step, Do))
-        self.may_decline = DECLINE in (self.write.stale, self.write.unmatched) and bool(inside)
+        self.may_decline = DECLINE in (self.write.stale, self.write.unmatched) and any(map(_may_write, inside))
         self.first, self.inside, self.last = (tuple(map(self.compiler.compile, part)) for part in (first, inside, last))
-        self.tentative = any(isinstance(step, Do) for step in first) or self.may_decline
+        self.tentative = any(map(_may_write, first)) or self.may_decline
         self.swept = tuple(Sweep(lifecycle, trigger, edge) for edge in trigger.edges if trigger.kind == "sweep")
 
 
@@ -55,6 +55,10 @@ def _split(trigger: Trigger) -> tuple[tuple[Step, ...], tuple[Step, ...], tuple[
     ahead = (index + 1 for index, step in enumerate(steps[:at]) if not isinstance(step, Do) or step.name in guarded)
     compared = max(ahead, default=0)
     return steps[:compared], steps[compared:at], steps[at + 1 :]
+
+
+def _may_write(step: Step) -> bool:
+    return isinstance(step, Do) and not step.reads_only
 
 
 def _required(lifecycle: Lifecycle, trigger: Trigger) -> frozenset[str]:

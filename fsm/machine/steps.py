@@ -199,6 +199,9 @@ class Compiler:
     def _do(self, step: Do) -> Ran:
         action, name, copied = self.actions[step.name], step.name, self._copied(step.name)
 
+        if step.reads_only:
+            action = self._reading_only(name, action)
+
         def run(record: Record) -> str | None:
             record.allowed = step.fires
             answer = action(record)
@@ -209,6 +212,17 @@ class Compiler:
             return None
 
         return run
+
+    def _reading_only(self, name: str, action: Action) -> Action:
+        def watched(record: Record) -> Mapping[str, Any] | None:
+            changes = record.tx.changes
+            answer = action(record)
+            if record.tx.changes != changes:
+                place = f"lifecycle {self.lifecycle.name}, trigger {self.trigger.name}"
+                raise DefinitionError(f"{place}: the step {name} reads only, and changed rows; take reads_only away")
+            return answer
+
+        return watched
 
     def _answered(self, name: str, answer: object, column: str) -> Value:
         if not isinstance(answer, Mapping) or column not in answer:

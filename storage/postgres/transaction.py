@@ -18,6 +18,9 @@ def _translated(sql: str) -> str:
 
 WRITING = Texts(refuse_control, _translated)
 READING = Texts(refuse_write, _translated)
+# Not FOR UPDATE: a row that others refer to need not hold up those who insert what refers to it.
+_LOCKING = Texts(refuse_write, lambda sql: f"{_translated(sql)} FOR NO KEY UPDATE")
+_SHARING = Texts(refuse_write, lambda sql: f"{_translated(sql)} FOR SHARE")
 
 _CHANGING = ("INSERT", "UPDATE", "DELETE", "MERGE")
 _LOCK_NAME = "SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || ':' || :name, 0))"
@@ -31,7 +34,7 @@ _TABLE = """
 class PostgresTransaction(EngineTransaction[Connection]):
     """The port's Transaction on PostgreSQL."""
 
-    __slots__ = ("_changes", "_texts", "inherited", "lost_race")
+    __slots__ = ("_changes", "_cursor", "_texts", "inherited", "lost_race")
 
     locks_rows: ClassVar[bool] = True
 
@@ -41,18 +44,15 @@ class PostgresTransaction(EngineTransaction[Connection]):
         self.lost_race: LostRaceError | None = None
         self._texts = texts
         self._changes = 0
+        self._cursor = connection.cursor()
 
     def execute(self, sql: str, parameters: Parameters = NO_PARAMETERS) -> list[Row]:
         """Run one statement and return all of its rows; see the port."""
         return self._run(self._texts[sql], parameters)
 
     def lock(self, sql: str, parameters: Parameters = NO_PARAMETERS, *, shared: bool = False) -> list[Row]:
-        """Hold the rows that a query finds; see the port.
-
-        Not FOR UPDATE: a row that others refer to need not hold up those who insert what refers to it.
-        """
-        clause = "FOR SHARE" if shared else "FOR NO KEY UPDATE"
-        return self._run(f"{self._texts[sql]} {clause}", parameters)
+        """Hold the rows that a query finds; see the port."""
+        return self._run((_SHARING if shared else _LOCKING)[sql], parameters)
 
     def lock_name(self, name: str) -> None:
         """Hold a name; see the port. Databases in other schemas have names of their own."""
@@ -69,12 +69,13 @@ class PostgresTransaction(EngineTransaction[Connection]):
         return bool(self.execute(_TABLE, {"name": name}))
 
     def _run(self, text: str, parameters: Parameters) -> list[Row]:
-        connection = self.connection
+        _, cursor = self.connection, self._cursor
         if not isinstance(parameters, Mapping):
             raise StorageError(f"expected parameters by name, found a {type(parameters).__name__}; pass a dict")
         try:
-            cursor = connection.execute(text, parameters)
-            rows: list[Row] = cursor.fetchall() if cursor.description else []
+            cursor.execute(text, parameters)
+            # Not `description`, which makes an object of each column to say that there are any.
+            rows: list[Row] = cursor.fetchall() if cursor.pgresult is not None and cursor.pgresult.nfields else []
         except FAILURES as exc:
             self._fail(exc)
         if cursor.statusmessage is not None and cursor.statusmessage.startswith(_CHANGING):

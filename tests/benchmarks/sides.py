@@ -4,8 +4,10 @@ import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
+
+import psycopg
+from attrs import frozen
 
 import storage
 from fsm import driver
@@ -13,7 +15,9 @@ from fsm.driver import DriverLease, TaskAttempt, TaskIdentity
 from fsm.driver.machines import TASK_MACHINE
 from storage import Database, Row, Transaction, Value
 from storage.port import NO_PARAMETERS, Parameters
-from storage.statements import sqlite_text
+from storage.postgres.target import local_settings, parse_target
+from storage.statements import server_text, sqlite_text
+from tests.engines import Engine
 from tests.world import START, ManualClock, World, dump, identity
 
 Synchronous = Literal["full", "normal"]
@@ -23,18 +27,40 @@ RESULT = {"n": 1}
 """What every task answers; its JSON is short, as the prompt is: bytes cost both sides alike."""
 
 
+@frozen
+class Statement:
+    """One text that the machine runs; `clause` says how it locks the rows that it reads."""
+
+    sql: str
+    clause: str = ""
+
+    @property
+    def on_server(self) -> str:
+        """The text as psycopg takes it."""
+        return server_text(self.sql) + self.clause
+
+
 class Recorder(Transaction):
     """Passes everything on to an open transaction and keeps the text of each statement, in order."""
 
     def __init__(self, inner: Transaction) -> None:
         self.database = inner.database
-        self.statements: list[str] = []
+        self.statements: list[Statement] = []
         self._inner = inner
 
     def execute(self, sql: str, parameters: Parameters = NO_PARAMETERS) -> list[Row]:
         """Keep the text, then run it."""
-        self.statements.append(sql)
+        self.statements.append(Statement(sql))
         return self._inner.execute(sql, parameters)
+
+    def lock(self, sql: str, parameters: Parameters = NO_PARAMETERS, *, shared: bool = False) -> list[Row]:
+        """Keep the text, then run it."""
+        self.statements.append(Statement(sql, " FOR SHARE" if shared else " FOR NO KEY UPDATE"))
+        return self._inner.lock(sql, parameters, shared=shared)
+
+    def lock_name(self, name: str) -> None:
+        """Pass it on."""
+        self._inner.lock_name(name)
 
     @property
     def changes(self) -> int:
@@ -70,13 +96,20 @@ class Recorder(Transaction):
         return self._inner.table_exists(name)
 
 
+class LockingRecorder(Recorder):
+    """Records on an engine where the machine must lock rows."""
+
+    locks_rows: ClassVar[bool] = True
+
+
 class Side(ABC):
     """One contestant: it is given the number of a task, which stands at the head of the queue."""
 
     name: str
 
-    def __init__(self, directory: Path, synchronous: Synchronous, tasks: int) -> None:
-        self.path = directory / f"{self.name}.db"
+    def __init__(self, engine: Engine, synchronous: Synchronous, tasks: int) -> None:
+        self.engine = engine
+        self.location = engine.location()
         self.synchronous = synchronous
         with closing(self.open()) as db:
             world = World(db, ManualClock())
@@ -88,7 +121,7 @@ class Side(ABC):
 
     def open(self) -> Database:
         """Open the side's database with a clock that stands still, so that all sides store the same instants."""
-        return storage.open_database(self.path, clock=ManualClock(), synchronous=self.synchronous)
+        return storage.open_database(self.location, clock=ManualClock(), synchronous=self.synchronous)
 
     @abstractmethod
     def prepare(self, number: int) -> Any:
@@ -184,7 +217,7 @@ class StorageSide(Side):
 
     def join(self) -> None:
         """Open the handle."""
-        self._starting, self._settling = recorded(self.path.with_suffix(".recorded"))
+        self._starting, self._settling = recorded(self.engine.location())
         self._db = self.open()
 
     def leave(self) -> None:
@@ -199,15 +232,17 @@ class StorageSide(Side):
         """Run what `settle` runs."""
         self._db.write(lambda tx: self._run(tx, self._settling, self.prepared[number][1]))
 
-    def _run(self, tx: Transaction, statements: tuple[str, ...], parameters: Arguments) -> None:
+    def _run(self, tx: Transaction, statements: tuple[Statement, ...], parameters: Arguments) -> None:
         for statement in statements:
-            tx.execute(statement, parameters)
+            run = tx.lock if statement.clause else tx.execute
+            run(statement.sql, parameters)
 
 
 class RawSide(Side):
     """The statements that the machine runs, on a plain connection, with nothing decided from what they answer."""
 
     name = "raw"
+    begin: str
 
     def prepare(self, number: int) -> tuple[Arguments, Arguments]:
         """Return the parameters of both transactions."""
@@ -215,11 +250,18 @@ class RawSide(Side):
         return now | start_arguments(self.lease, number), now | settle_arguments(self.lease, number)
 
     def join(self) -> None:
-        """Open a connection with the pragmas of the library's own."""
-        self._starting, self._settling = recorded(self.path.with_suffix(".recorded"))
-        self._connection = sqlite3.connect(self.path, isolation_level=None, cached_statements=256)
-        for pragma in ("journal_mode=WAL", "foreign_keys=ON", f"synchronous={self.synchronous}"):
-            self._connection.execute(f"PRAGMA {pragma}").fetchall()
+        """Open a connection as the library opens its own."""
+        recording = recorded(self.engine.location())
+        self._starting, self._settling = (tuple(map(self.text, statements)) for statements in recording)
+        self._connection = self.connect()
+
+    @abstractmethod
+    def text(self, statement: Statement) -> str:
+        """Return a statement as the driver takes it."""
+
+    @abstractmethod
+    def connect(self) -> Any:
+        """Return a connection with the settings of the library's own; it may set `begin`."""
 
     def leave(self) -> None:
         """Close the connection."""
@@ -235,7 +277,7 @@ class RawSide(Side):
 
     def _run(self, statements: tuple[str, ...], parameters: Arguments) -> None:
         execute = self._connection.execute
-        execute("BEGIN IMMEDIATE")
+        execute(self.begin)
         rows: list[Any] = []
         for statement in statements:
             rows = execute(statement, parameters).fetchall()
@@ -244,18 +286,50 @@ class RawSide(Side):
         execute("COMMIT")
 
 
-def recorded(path: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return what SQLite is given by one start and by one settle, recorded while the machine runs them."""
-    texts = []
-    with closing(storage.open_database(path, clock=ManualClock())) as db:
+class RawSqliteSide(RawSide):
+    """The raw side through sqlite3."""
+
+    begin = "BEGIN IMMEDIATE"
+
+    def text(self, statement: Statement) -> str:
+        """Return the text as SQLite takes it."""
+        return sqlite_text(statement.sql)
+
+    def connect(self) -> sqlite3.Connection:
+        """Return a connection with the pragmas of the library's own."""
+        connection = sqlite3.connect(self.location, isolation_level=None, cached_statements=256)
+        for pragma in ("journal_mode=WAL", "foreign_keys=ON", f"synchronous={self.synchronous}"):
+            connection.execute(f"PRAGMA {pragma}").fetchall()
+        return connection
+
+
+class RawPostgresSide(RawSide):
+    """The raw side through psycopg, on one connection that is kept; its rows are tuples, which psycopg makes fastest."""
+
+    def text(self, statement: Statement) -> str:
+        """Return the text as psycopg takes it."""
+        return statement.on_server
+
+    def connect(self) -> "psycopg.Connection[tuple[Any, ...]]":
+        """Return a connection; each transaction begins, in one round trip, with the settings of the library's own."""
+        target = parse_target(self.location)
+        assert target is not None
+        self.begin = f"BEGIN; {local_settings(target, synchronous=self.synchronous)}"
+        return psycopg.connect(target.conninfo, autocommit=True, prepare_threshold=None)
+
+
+def recorded(location: str) -> tuple[tuple[Statement, ...], tuple[Statement, ...]]:
+    """Return what the engine is given by one start and by one settle, recorded while the machine runs them."""
+    found = []
+    with closing(storage.open_database(location, clock=ManualClock())) as db:
         world = World(db, ManualClock())
         world.admit(task_name(0))
         for trigger, make in (("start", start_arguments), ("settle", settle_arguments)):
             with db.transaction() as tx:
-                recorder = Recorder(tx)
+                recorder = (LockingRecorder if tx.locks_rows else Recorder)(tx)
                 TASK_MACHINE.fire(recorder, trigger, now=START, **make(world.lease, 0))
-            texts.append(tuple(map(sqlite_text, recorder.statements)))
-    starting, settling = texts
+            found.append(tuple(recorder.statements))
+    starting, settling = found
     return starting, settling
 
 
@@ -276,4 +350,4 @@ def settle_arguments(lease: DriverLease, number: int) -> Arguments:
     return {**attempt.arguments(), "settlement_id": f"s{number}", "status": "settled", "result_json": result}
 
 
-__all__ = ["MachineSide", "PublicSide", "RawSide", "Side", "StorageSide", "Synchronous"]
+__all__ = ["MachineSide", "PublicSide", "RawPostgresSide", "RawSqliteSide", "Side", "StorageSide", "Synchronous"]

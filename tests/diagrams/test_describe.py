@@ -75,6 +75,14 @@ def test_a_do_shows_its_name_meaning_and_what_it_fires() -> None:
     assert _step("Do").text == "wind_up: the spring is wound; fires toy.sweep_up"
 
 
+def test_a_do_that_only_reads_says_so() -> None:
+    """Whether code of an operation may write is part of what a reader must know of it"""
+    start = next(trigger for trigger in describe(DRIVER_TASK).triggers if trigger.name == "start")
+    shown = next(step.text for step in start.steps if step.kind == "Do")
+    assert shown.startswith("read_payload: ")
+    assert shown.endswith("; only reads")
+
+
 def test_a_secret_names_its_column_and_argument_only() -> None:
     """No value of a secret is in the model"""
     assert _step("Secret").text == "token is given.token; compared in constant time, and never shown"

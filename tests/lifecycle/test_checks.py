@@ -222,6 +222,13 @@ WRONG: dict[str, tuple[Callable[[], object], tuple[str, ...]]] = {
         ),
         ("step tell fires job.ring", "does not exist"),
     ),
+    "a step that only reads and fires": (
+        lambda: declare(
+            CREATE,
+            finish(Load(), Source(), Do("tell", "told", fires=(("job", "create"),), reads_only=True), Write()),
+        ),
+        ("trigger finish", "step tell is declared to read only, and to fire", "take reads_only or its fires away"),
+    ),
     "a step that is bound to nothing": (
         lambda: Machine(declare(CREATE, finish(Load(), Source(), Do("tell", "told"), Write()))),
         ("'tell' is declared and bound to nothing",),
