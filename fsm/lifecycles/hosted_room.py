@@ -255,7 +255,7 @@ PRUNE: Final = Trigger(
     Do(
         "purge_dependents",
         "whatever belongs to the room is deleted, what refers to it first",
-        fires=(("driver_task", "purge"), ("driver_lease", "purge")),
+        fires=(("driver_task", "purge"), ("driver_lease", "purge"), ("peer_reservation", "purge")),
     ),
     Write(KEPT),
     edges=edges(DISBANDED, RETIRED_ID),

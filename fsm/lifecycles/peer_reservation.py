@@ -121,6 +121,13 @@ SUPERSEDE: Final = Trigger(
 DROP: Final = Trigger(
     "drop", "somebody reserves anything after its time has run out", kind="sweep", edges=edges(EXPIRED, GONE)
 )
+PURGE: Final = Trigger(
+    "purge",
+    "its disbanded room is pruned",
+    kind="sweep",
+    over=given("room_id"),
+    edges=edges((state for state in STATES if state.row), GONE),
+)
 EXPIRE: Final = Trigger("expire", "its time has run out", kind="time", edges=edges((LIVE, REVOKED), EXPIRED))
 
 PEER_RESERVATION: Final = Lifecycle(
@@ -128,5 +135,5 @@ PEER_RESERVATION: Final = Lifecycle(
     "which gateway's room may use a profile of this gateway, and until when",
     PEER_RESERVATIONS,
     states=STATES,
-    triggers=(RESERVE, REVOKE, SUPERSEDE, DROP, EXPIRE),
+    triggers=(RESERVE, REVOKE, SUPERSEDE, DROP, PURGE, EXPIRE),
 )

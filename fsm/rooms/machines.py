@@ -21,7 +21,6 @@ ROOM_MACHINE: Final = Machine(
         "retire_id": retire_id,
     },
 )
-connect(ROOM_MACHINE, TASK_MACHINE, LEASE_MACHINE)
 
 
 def _drop_expired(record: Record) -> None:
@@ -36,4 +35,4 @@ def _revoke_older(record: Record) -> None:
 PEER_RESERVATION_MACHINE: Final = Machine(
     PEER_RESERVATION, {"drop_expired": _drop_expired, "revoke_older": _revoke_older}
 )
-connect(PEER_RESERVATION_MACHINE)
+connect(ROOM_MACHINE, TASK_MACHINE, LEASE_MACHINE, PEER_RESERVATION_MACHINE)

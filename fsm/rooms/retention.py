@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from fsm.lifecycle.terms import quoted, sql
-from fsm.lifecycles import DRIVER_LEASE, DRIVER_TASK, HOSTED_ROOM
+from fsm.lifecycles import DRIVER_LEASE, DRIVER_TASK, HOSTED_ROOM, PEER_RESERVATION
 from fsm.lifecycles.hosted_room import DISBANDED
 from fsm.lifecycles.limits import (
     DISBANDED_ROOM_RETENTION_SECONDS,
@@ -31,7 +31,6 @@ _OF_OTHERS: Final = (
 _OF_THE_ROOM: Final = (
     "hosted_room_remote_runs",
     "hosted_room_links",
-    "hosted_room_peer_reservations",
     EVENTS.name,
     # A status that was written past the CHECK is no declared state, which no sweep reaches.
     TASKS.name,
@@ -64,6 +63,7 @@ def purge_dependents(record: Record) -> None:
     _delete(record.tx, _OF_OTHERS, room)
     record.sweep(DRIVER_TASK.name, "purge", **room)
     record.sweep(DRIVER_LEASE.name, "purge", **room)
+    record.sweep(PEER_RESERVATION.name, "purge", **room)
     _delete(record.tx, _OF_THE_ROOM, room)
 
 

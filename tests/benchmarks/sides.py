@@ -87,10 +87,6 @@ class Recorder(Transaction):
         """Pass it on."""
         self._inner.undo(mark)
 
-    def lock_name(self, name: str) -> None:
-        """Pass it on."""
-        self._inner.lock_name(name)
-
     def table_exists(self, name: str) -> bool:
         """Pass it on."""
         return self._inner.table_exists(name)
@@ -304,7 +300,7 @@ class RawSqliteSide(RawSide):
 
 
 class RawPostgresSide(RawSide):
-    """The raw side through psycopg, on one connection that is kept; its rows are tuples, which psycopg makes fastest."""
+    """The raw side through psycopg, on a connection that is kept; its rows are tuples, which psycopg makes fastest."""
 
     def text(self, statement: Statement) -> str:
         """Return the text as psycopg takes it."""

@@ -66,7 +66,7 @@ def test_a_state_is_named_once(lifecycle: Lifecycle) -> None:
         (DRIVER_LEASE, 4, 11, ()),
         (DRIVER_TASK, 8, 30, ("settled", "failed", "cancelled")),
         (HOSTED_ROOM, 4, 8, ("retired",)),
-        (PEER_RESERVATION, 4, 10, ()),
+        (PEER_RESERVATION, 4, 13, ()),
     ],
     ids=lambda value: getattr(value, "name", None),
 )

@@ -2,6 +2,7 @@
 
 import pytest
 
+import fsm
 from fsm.lifecycles.tables import LINKS, PEER_RESERVATIONS, REMOTE_RUNS, REVOKED_GRANTS
 from tests.rooms.peers import Peers, scope
 from tests.rooms.support import RETENTION, Gateway
@@ -35,6 +36,17 @@ def test_links_reservations_and_receipts_go(gateway: Gateway, peers: Peers, last
     assert gateway.prune(START + RETENTION) == 1
     after = {table: _rooms_in(gateway, table) for table in OF_THE_ROOM}
     assert after == {key: {"staying"} for key in OF_THE_ROOM}
+
+
+def test_observers_hear_of_purged_reservations(gateway: Gateway, peers: Peers) -> None:
+    """A reservation that goes with its room is told as purged, from the state that it was in."""
+    _fill(gateway, peers, 10 * RETENTION)
+    gateway.disband("going")
+    heard: list[fsm.Transition] = []
+    fsm.observe(gateway.db, heard.append)
+    gateway.prune(START + RETENTION)
+    told = {(each.source, each.dest, each.key["room_id"]) for each in heard if each.lifecycle == "peer_reservation"}
+    assert told == {("live", "gone", "going"), ("revoked", "gone", "going")}
 
 
 def test_a_revoked_grant_outlives_its_room(gateway: Gateway, peers: Peers) -> None:

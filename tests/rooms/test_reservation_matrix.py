@@ -159,6 +159,9 @@ def test_the_declaration_has_exactly_these_edges() -> None:
         ("revoke", "expired", "expired"),
         ("supersede", "live", "revoked"),
         ("drop", "expired", "gone"),
+        ("purge", "live", "gone"),
+        ("purge", "revoked", "gone"),
+        ("purge", "expired", "gone"),
         ("expire", "live", "expired"),
         ("expire", "revoked", "expired"),
     }
