@@ -123,6 +123,7 @@ class Postgres(Engine):
 
     def empty(self) -> str:
         """Return the URL of a schema whose tables are empty, if there are any."""
+        _keep_warm(self._isolation)
         schema, state = self._unused.popitem() if self._unused else (_new_schema(), "")
         self._lent[schema] = state
         return url_of(schema, isolation=self._isolation)
@@ -157,6 +158,12 @@ class Postgres(Engine):
         """Drop what is left at the end of all tests."""
         while cls._unused:
             drop(cls._unused.popitem()[0])
+
+
+@cache
+def _keep_warm(isolation: str | None) -> storage.Database:
+    """Keep a handle open all the time, so that the others find connections that have looked around already."""
+    return storage.open_database(url_of("no_such_schema", isolation=isolation), read_only=True)
 
 
 def _new_schema() -> str:

@@ -1,6 +1,9 @@
 """PostgreSQL connections: how one is opened and checked, what its values and its errors mean."""
 
+import ctypes
+import os
 import select
+import threading
 from decimal import Decimal
 from typing import Any, Final
 
@@ -16,7 +19,7 @@ from storage.errors import ConstraintError, DatabaseUnavailableError, StorageErr
 from storage.postgres.target import Target
 from storage.validate import INTEGER_MAXIMUM, INTEGER_MINIMUM
 
-__all__ = ["FAILURES", "Connection", "connect", "make_pool", "translate"]
+__all__ = ["FAILURES", "POOLS", "Connection", "LostRaceError", "connect", "translate"]
 
 Connection = psycopg.Connection[DictRow]
 
@@ -75,7 +78,59 @@ def connect(target: Target) -> None:
         )
 
 
-def make_pool(target: Target) -> ConnectionPool[Connection]:
+class Pools:
+    """The pools of this process: handles on one server share theirs, whichever schema each of them works in.
+
+    What a transaction sets ends with it, so that the next one may be of another handle.
+    """
+
+    def __init__(self) -> None:
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        self._users: dict[str, tuple[ConnectionPool[Connection], int]] = {}
+
+    def take(self, target: Target) -> ConnectionPool[Connection]:
+        """Return the open pool for a target, one user more.
+
+        Raises as `connect` does, which is asked where the pool is new.
+        """
+        with self._lock:
+            if target.pool not in self._users:
+                connect(target)
+                self._users[target.pool] = _make_pool(target), 0
+            pool, users = self._users[target.pool]
+            self._users[target.pool] = pool, users + 1
+            return pool
+
+    def give_back(self, target: Target, pool: ConnectionPool[Connection]) -> None:
+        """Close the pool where this was its last user."""
+        with self._lock:
+            known, users = self._users.get(target.pool, (None, 0))
+            if known is not pool:
+                return
+            if users > 1:
+                self._users[target.pool] = pool, users - 1
+                return
+            del self._users[target.pool]
+        pool.close()
+
+    def forget_inherited(self) -> None:
+        """Leave every pool, in a forked child, to the parent, whose connections a farewell of the child would end."""
+        if self._process == os.getpid():
+            return
+        for pool, _ in self._users.values():
+            # A reference from Python ends when the interpreter tears its modules down; this one is never given back.
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(pool))
+        self._process = os.getpid()
+        # The one that was here may be held by a thread that is not.
+        self._lock = threading.Lock()
+        self._users = {}
+
+
+POOLS: Final = Pools()
+
+
+def _make_pool(target: Target) -> ConnectionPool[Connection]:
     """Return an open pool that makes its connections when they are first needed."""
     return ConnectionPool(
         target.conninfo,

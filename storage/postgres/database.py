@@ -1,6 +1,5 @@
 """The PostgreSQL engine: a pool of connections, explicit transactions, lost races run again."""
 
-import ctypes
 import os
 import random
 import threading
@@ -13,7 +12,7 @@ from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout, TooManyRequest
 from storage.engine import Handle, Options
 from storage.errors import OUTCOME_UNKNOWN, DatabaseUnavailableError, OutcomeUnknownError, StorageError
 from storage.port import Parameters, Result, Transaction
-from storage.postgres.connection import FAILURES, Connection, LostRaceError, make_pool, translate
+from storage.postgres.connection import FAILURES, POOLS, Connection, LostRaceError, translate
 from storage.postgres.migrate import MIGRATOR
 from storage.postgres.target import Target, local_settings
 from storage.postgres.transaction import READING, WRITING, PostgresTransaction
@@ -59,10 +58,10 @@ class PostgresDatabase(Handle):
         settings = local_settings(target, synchronous=options.synchronous)
         self._begin_write = f"BEGIN; {settings}"
         self._begin_read = f"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; {settings}"
-        self._start()
+        self._start(POOLS.take(target))
 
-    def _start(self) -> None:
-        self._pool = make_pool(self._target)
+    def _start(self, pool: ConnectionPool[Connection] | None) -> None:
+        self._taken = pool
         self._local = threading.local()
         self._open: set[PostgresTransaction] = set()
 
@@ -116,8 +115,10 @@ class PostgresDatabase(Handle):
 
     def close(self) -> None:
         """Close the handle; see the port."""
-        self._closed = True
-        self._pool.close()
+        if not self._closed:
+            self._closed = True
+            if self._taken is not None:
+                POOLS.give_back(self._target, self._taken)
 
     @property
     def usable(self) -> bool:
@@ -125,14 +126,20 @@ class PostgresDatabase(Handle):
         return not self._closed
 
     def forget_inherited(self) -> bool:
-        """Leave the pool to the parent, whose connections a farewell of the child would end, and make another."""
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._pool))
+        """Leave the pool to the parent, and take another."""
+        POOLS.forget_inherited()
         for transaction in self._open:
             transaction.inherited = True
             transaction.end()
-        if not self._closed:
-            self._start()
+        # Taken again when it is needed: the time of a fork is none for meeting a server.
+        self._start(None)
         return False
+
+    @property
+    def _pool(self) -> ConnectionPool[Connection]:
+        if self._taken is None:
+            self._taken = POOLS.take(self._target)
+        return self._taken
 
     def _amend(self, schema: Schema) -> None:
         if self.read_only:

@@ -4,7 +4,6 @@ from typing import Final
 
 from storage.engine import Engine, Handle, Options
 from storage.errors import StorageError
-from storage.postgres.connection import connect
 from storage.postgres.database import PostgresDatabase
 from storage.postgres.target import Target, parse_target
 
@@ -18,10 +17,8 @@ class _Postgres:
         return None if target is None else repr(("postgresql", target.conninfo, target.search_path, target.settings))
 
     def open(self, url: str, options: Options, *, read_only: bool) -> Handle:
-        """Open a handle, after one connection has shown that the server can be used."""
-        target = _target(url)
-        connect(target)
-        return PostgresDatabase(url, target, options, read_only=read_only)
+        """Open a handle, once a connection has shown that the server can be used."""
+        return PostgresDatabase(url, _target(url), options, read_only=read_only)
 
 
 def _target(url: str) -> Target:

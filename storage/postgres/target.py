@@ -37,6 +37,11 @@ class Target:
     pool_size: int
 
     @property
+    def pool(self) -> str:
+        """What tells the pool that it shares with others; it may hold a secret."""
+        return f"{self.pool_size} {self.conninfo}"
+
+    @property
     def schema(self) -> str | None:
         """The schema in which tables are made; None leaves it to the server's default."""
         return self.search_path[0] if self.search_path else None
