@@ -66,6 +66,9 @@ def _step_names(trigger: Trigger) -> tuple[str, ...]:
 
 
 def _keys_are_plain(lifecycle: "Lifecycle") -> None:
+    if lifecycle.key not in (lifecycle.table.primary_key, *lifecycle.table.unique):
+        problem = f"its key ({', '.join(lifecycle.key)}) is no key of the table {lifecycle.table.name}"
+        raise refusal(lifecycle, "key", problem, "name the primary key or one of the table's unique keys")
     for column in lifecycle.key:
         if not _PARAMETER.fullmatch(column):
             remedy = "name it with letters, digits and underscores, for it becomes an argument"

@@ -84,7 +84,7 @@ class Compiler:
         return self._reading(step, statements.authority_statement(self.trigger, step), missing)
 
     def _look(self, step: Look) -> Ran:
-        return self._reading(step, statements.look_statement(self.trigger, step), None)
+        return self._reading(step, statements.look_statement(self.lifecycle, self.trigger, step), None)
 
     def _reading(self, step: Authority | Look, statement: str, missing: Callable[[Record], str] | None) -> Ran:
         name, checks, copied = step.name, self._compiled(step.name, step.checks), self._copied(step.name)
