@@ -1,15 +1,16 @@
-"""The gateway's schema: the declared tables, with a CHECK on each state column derived from its declaration."""
+"""The gateway's schemas: the declared tables, with a CHECK on each state column derived from its declaration."""
 
 from typing import Final
 
 from attrs import evolve
 
 from fsm.lifecycle import Lifecycle
-from fsm.lifecycles import DRIVER_LEASE, DRIVER_TASK, HOSTED_ROOM
+from fsm.lifecycles import DRIVER_LEASE, DRIVER_TASK, HOSTED_ROOM, SESSION_ADMISSION, WORKER_EXECUTION
+from fsm.lifecycles.runtime_tables import MESSAGES, META, MODEL_USAGE, RECEIPTS, RUNTIME_EPOCH, SESSIONS, TURN_LEASES
 from fsm.lifecycles.tables import EVENTS, RETIRED
 from storage import Schema, Table
 
-__all__ = ["GATEWAY_SCHEMA", "table_of"]
+__all__ = ["GATEWAY_SCHEMA", "RUNTIME_SCHEMA", "table_of"]
 
 
 def table_of(lifecycle: Lifecycle) -> Table:
@@ -23,3 +24,19 @@ GATEWAY_SCHEMA: Final = Schema(
     "gateway",
     (table_of(HOSTED_ROOM), EVENTS, RETIRED, table_of(DRIVER_LEASE), table_of(DRIVER_TASK)),
 )
+"""Rooms, and who drives them."""
+RUNTIME_SCHEMA: Final = Schema(
+    "runtime",
+    (
+        RUNTIME_EPOCH,
+        META,
+        SESSIONS,
+        MESSAGES,
+        table_of(SESSION_ADMISSION),
+        table_of(WORKER_EXECUTION),
+        RECEIPTS,
+        TURN_LEASES,
+        MODEL_USAGE,
+    ),
+)
+"""Sessions, what is asked of them, and who works on it."""

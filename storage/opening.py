@@ -17,6 +17,7 @@ from storage.errors import DatabaseUnavailableError, StorageError, UnsupportedDa
 from storage.port import Database, Location
 from storage.sqlite import connection
 from storage.sqlite.database import FORKED_WITHIN, SqliteDatabase
+from storage.validate import ErrorOf
 
 Synchronous = Literal["full", "normal"]
 
@@ -141,7 +142,7 @@ def open_database(
         return found.database
 
 
-def resolve(db: Database | Location, *, error: type[Exception]) -> Database:
+def resolve(db: Database | Location, *, error: ErrorOf) -> Database:
     """Return a handle as it is, and for a location the handle that is open on it, opening it where none is.
 
     Where the file was removed or replaced since, the file that is there now is opened with the same options.
@@ -164,7 +165,7 @@ def resolve(db: Database | Location, *, error: type[Exception]) -> Database:
         return found.database if found.database.usable else _open_file(path, found.options, read_only=False)
 
 
-def _location(value: object, error: type[Exception]) -> str:
+def _location(value: object, error: ErrorOf) -> str:
     text = _path_text(value) if isinstance(value, os.PathLike) else value
     if not isinstance(text, str) or not text or "\0" in text or not _encodable(text):
         raise error("db: expected a database handle, or a path as non-empty text without NUL; pass one of these")

@@ -16,6 +16,7 @@ __all__ = [
     "look_statement",
     "returned",
     "select_statement",
+    "standing_statement",
     "sweep_statement",
     "write_statement",
 ]
@@ -67,6 +68,12 @@ def _answered(trigger: Trigger, step: Authority | Look, key: Iterable[str] = ())
 def authority_statement(trigger: Trigger, step: Authority) -> str:
     """SELECT the row that must stand as the caller believes."""
     return f"SELECT {_answered(trigger, step)} FROM {quoted(step.table.name)} WHERE {_by_key(step.key)}"
+
+
+def standing_statement(step: Authority) -> str:
+    """SELECT the whole row that must stand as the caller believes."""
+    table = step.table
+    return f"SELECT {_all_columns(table)} FROM {quoted(table.name)} WHERE {_by_key(step.key)}"
 
 
 def look_statement(lifecycle: Lifecycle, trigger: Trigger, step: Look) -> str:
