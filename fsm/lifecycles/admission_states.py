@@ -61,6 +61,11 @@ CANCELLED: Final = _over("cancelled", "withdrawn, or replaced, before it began")
 STEERED: Final = _over("steered", "another turn took it along and completed")
 
 FINAL: Final = (COMPLETED, INTERRUPTED, REJECTED, FAILED, CANCELLED, STEERED)
+SETTLED: Final = (COMPLETED, INTERRUPTED, REJECTED, FAILED)
+OUTCOMES: Final = tuple(state.name for state in SETTLED)
+"""How an owner may report that a turn ended."""
+CAPTURED_OUTCOMES: Final = (COMPLETED.name, INTERRUPTED.name, FAILED.name)
+"""How an owner may have captured that a turn ended, before its report failed."""
 STATES: Final = (QUEUED, STARTED, UNKNOWN, STEERING, *FINAL)
 """In the order of an admission's life."""
 

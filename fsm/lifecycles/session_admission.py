@@ -45,9 +45,9 @@ from fsm.lifecycles.admission_states import (
     OF_ITS_SESSION,
     OF_SESSION,
     QUEUED,
-    REJECTED,
     RESULT,
     SAME_HEAD,
+    SETTLED,
     STARTED,
     STATES,
     STEERED,
@@ -192,7 +192,7 @@ SETTLE: Final = Trigger(
         fires=(("session_admission", "deliver"), ("session_admission", "leave_out")),
     ),
     REVISE,
-    edges=choice(Arg("outcome"), STARTED, (COMPLETED, INTERRUPTED, REJECTED, FAILED)),
+    edges=choice(Arg("outcome"), STARTED, SETTLED),
 )
 CANCEL: Final = Trigger(
     "cancel",

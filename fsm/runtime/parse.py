@@ -8,7 +8,7 @@ from fsm.calling import operation
 from fsm.errors import RuntimeReason, RuntimeStoreError
 from fsm.lifecycles.limits import MAX_RUNTIME_JSON_BYTES, MAX_RUNTIME_TEXT_CHARS
 from fsm.schema import RUNTIME_SCHEMA
-from storage import Database, Transaction, canonical_json, choice, instance, reading, resolve, text
+from storage import Database, Transaction, canonical_json, choice, flag, instance, reading, resolve, text
 from storage.validate import INTEGER_MAXIMUM, INTEGER_MINIMUM, ErrorOf
 
 __all__ = [
@@ -18,8 +18,10 @@ __all__ = [
     "opened_at",
     "parse_choice",
     "parse_epoch",
+    "parse_flag",
     "parse_generation",
     "parse_hook",
+    "parse_new_id",
     "parse_object",
     "parse_optional_text",
     "parse_text",
@@ -72,6 +74,16 @@ def parse_optional_text(value: object, field: str) -> str | None:
 def parse_choice(value: object, field: str, options: tuple[str, ...]) -> str:
     """Return one of the options."""
     return choice(value, label=field, error=refusing(field), options=options)
+
+
+def parse_flag(value: object, field: str) -> bool:
+    """Return a bool; nothing else counts as one."""
+    return flag(value, label=field, error=refusing(field))
+
+
+def parse_new_id(handle: Database) -> str:
+    """Return a new id of the handle's own making."""
+    return parse_text(handle.new_id(), "new_id")
 
 
 def parse_object(value: object, field: str, *, maximum_bytes: int = MAX_RUNTIME_JSON_BYTES) -> str:
