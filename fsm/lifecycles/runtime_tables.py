@@ -15,6 +15,7 @@ __all__ = [
     "RUNTIME_EPOCH",
     "SESSIONS",
     "TURN_LEASES",
+    "UNSET_SOURCES",
 ]
 
 
@@ -71,6 +72,9 @@ SESSIONS: Final = Table(
     primary_key=("id",),
     indexes=(Index("idx_sessions_lineage", ("parent_session_id", "id")),),
 )
+
+UNSET_SOURCES: Final = ("", "unknown")
+"""What `created_source` may hold that says nothing; such a value, or none, may still be filled in."""
 
 MESSAGES: Final = Table(
     "messages",
