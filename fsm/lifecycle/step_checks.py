@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, get_args
 
 from fsm.errors import DefinitionError
 from fsm.lifecycle.steps import Authority, Decline, Do, Fence, Load, Look, Refusal, Replay, Secret, Source, Step, Write
-from fsm.lifecycle.structure import Greater, Plus, Trigger, Writes, answered_columns, edge_operands, step_operands
+from fsm.lifecycle.structure import (
+    Greater,
+    Plus,
+    Trigger,
+    Writes,
+    answered_columns,
+    edge_operands,
+    step_operands,
+    trigger_operands,
+)
 from fsm.lifecycle.terms import NOW, Arg, Column, Conditions, Not, Of, Operand, Term, conjunction, operands
 from storage import Column as TableColumn
 from storage import Table, Value
@@ -37,6 +46,8 @@ def check_steps(lifecycle: "Lifecycle") -> None:
     _states_are_judged_by_the_row(lifecycle)
     _sources_are_its_states(lifecycle)
     _conflicts_are_refused(lifecycle)
+    _readers_fire_nothing(lifecycle)
+    _hooks_answer_nothing(lifecycle)
 
 
 def refusal(lifecycle: "Lifecycle", place: str, problem: str, remedy: str) -> DefinitionError:
@@ -349,3 +360,20 @@ def _conflicts_are_refused(lifecycle: "Lifecycle") -> None:
             if isinstance(step, Replay) and (step.conflict is None) != (step.refuse is None):
                 problem = "a replay has a conflict without a refusal, or a refusal without a conflict"
                 raise refusal(lifecycle, f"trigger {trigger.name}", problem, "give it both or neither")
+
+
+def _readers_fire_nothing(lifecycle: "Lifecycle") -> None:
+    for trigger in lifecycle.triggers:
+        for step in trigger.dos():
+            if step.reads and (step.fires or step.hook):
+                problem = f"the step {step.name} only reads, and yet it fires or is the caller's own"
+                raise refusal(lifecycle, f"trigger {trigger.name}", problem, "remove reads=True from it")
+
+
+def _hooks_answer_nothing(lifecycle: "Lifecycle") -> None:
+    for trigger in lifecycle.triggers:
+        hooks = {step.name for step in trigger.dos() if step.hook}
+        for operand in trigger_operands(trigger):
+            if isinstance(operand, Of) and operand.step in hooks:
+                problem = f"it uses what the hook {operand.step} answers, which may not have run"
+                raise refusal(lifecycle, f"trigger {trigger.name}", problem, "let a step of its own answer that")

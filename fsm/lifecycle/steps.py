@@ -162,12 +162,16 @@ class Do:
     """The operation's own code at this place in the transaction, bound by name when the machine is built.
 
     It may write rows that have no lifecycle and fire the triggers that `fires` names as (lifecycle, trigger); it never
-    writes a state. What it answers is found under its name by the steps after it.
+    writes a state. What it answers is found under its name by the steps after it, and what it wrote is undone where the
+    call then ends without a move. A step that `reads` needs no undoing, for it may write nothing; a `hook` runs only
+    where the caller has handed something over under its name.
     """
 
     name: str
     meaning: str
     fires: tuple[tuple[str, str], ...] = ()
+    reads: bool = False
+    hook: bool = False
 
 
 @frozen(eq=False)

@@ -111,7 +111,11 @@ ADMISSIONS: Final = Table(
     ),
     primary_key=("seq",),
     unique=(("admission_id",), ("principal_id", "target_session_id", "request_id")),
-    indexes=(Index("idx_session_admissions_queue", ("target_session_id", "status", "seq")),),
+    indexes=(
+        Index("idx_session_admissions_queue", ("target_session_id", "status", "seq")),
+        # What steers to a claim is over as far as its status goes, and would be sought among all that ever ended.
+        Index("idx_session_admissions_claim", ("target_session_id", "generation", "owner_epoch")),
+    ),
     autoincrement=True,
 )
 

@@ -86,7 +86,7 @@ RETIRE_WORKERS: Final = Do(
     "the executions of this claim end, on its session and on the last of its lineage",
     fires=(("worker_execution", "retire"),),
 )
-TERMINAL_WRITE: Final = Do("terminal_write", "the owner's own effect on the end, in this transaction")
+TERMINAL_WRITE: Final = Do("terminal_write", "the owner's own effect on the end, in this transaction", hook=True)
 REVISE: Final = Do("revise_session", "the session's revision + 1")
 
 # --- writes
@@ -113,7 +113,7 @@ ADMIT: Final = Trigger(
     Look("known", ADMISSIONS, (*given("principal_id", "request_id"), OF_SESSION)),
     Replay(given("payload_digest"), conflict=(), refuse=CONFLICT, on="known"),
     Source(CONFLICT),
-    Do("authorize_write", "the caller's own check on a new admission, which may make room in the queue"),
+    Do("authorize_write", "the caller's own check on a new admission, which may make room in the queue", hook=True),
     Look(
         "waiting",
         ADMISSIONS,
@@ -145,10 +145,10 @@ CLAIM_HEAD: Final = Trigger(
     "claim",
     "an owner takes the head of the session's queue",
     EPOCH,
-    Do("guard", "the owner's own gate; it raises to refuse"),
+    Do("guard", "the owner's own gate; it raises to refuse", hook=True),
     SESSION,
     NONE_UNKNOWN,
-    Do("look_at_workers", "how many executions are at work in the lineage; one that is unknown refuses"),
+    Do("look_at_workers", "how many executions are at work in the lineage; one that is unknown refuses", reads=True),
     Look(
         "running",
         ADMISSIONS,

@@ -116,7 +116,11 @@ REGISTER: Final = Trigger(
     Look(
         "tombstone", META, Term("key", "=", Arg("tombstone_key")), checks=(Check(Term("value", "is null"), CONFLICT),)
     ),
-    Do("require_free_lineage", "nothing is at work or unknown in the session's lineage, nor queued where asked"),
+    Do(
+        "require_free_lineage",
+        "nothing is at work or unknown in the session's lineage, nor queued where asked",
+        reads=True,
+    ),
     Write(CONFLICT),
     edges=edges(
         NEW,

@@ -94,7 +94,7 @@ class Machine:
         plan = self._plan(trigger, "fire")
         arguments["now"] = now
         record = self._record(tx, plan, arguments, context)
-        mark = tx.mark() if plan.tentative else None
+        mark = tx.mark() if plan.tentative(context) else None
         changes = tx.changes
         try:
             outcome = self._run(plan, record)

@@ -1,6 +1,7 @@
 """A trigger, compiled: what runs before the engine is fired, what the engine is to call, what a sweep executes."""
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from fsm.lifecycle.declaration import Lifecycle
 from fsm.lifecycle.steps import DECLINE, Do, Load, Source, Step, Write
@@ -31,8 +32,13 @@ class Plan:
         self.comparing = first
         self.unjudged = tuple(step for step in inside if isinstance(step, Do))
         self.first, self.inside, self.last = (tuple(map(self.compiler.compile, part)) for part in (first, inside, last))
-        self.tentative = _is_tentative(first, inside, self.write)
+        self._hooks = frozenset(step.name for step in first if isinstance(step, Do) and step.hook)
+        self._is_tentative = _is_tentative(first, inside, self.write)
         self.swept = tuple(Sweep(lifecycle, trigger, edge) for edge in trigger.edges if trigger.kind == "sweep")
+
+    def tentative(self, context: Mapping[str, Any]) -> bool:
+        """Say whether something may be written before the call is known to move its record."""
+        return self._is_tentative or not self._hooks.isdisjoint(context)
 
 
 class Sweep:
@@ -57,7 +63,8 @@ def _split(trigger: Trigger) -> tuple[tuple[Step, ...], tuple[Step, ...], tuple[
 def _is_tentative(first: Iterable[Step], inside: Iterable[Step], write: Write) -> bool:
     """Say whether a Do may have written before the call ends without a move; that is then undone."""
     declines = DECLINE in (write.stale, write.unmatched)
-    return any(isinstance(step, Do) for step in first) or (declines and any(True for _ in inside))
+    writing = any(isinstance(step, Do) and not step.reads and not step.hook for step in first)
+    return writing or (declines and any(True for _ in inside))
 
 
 def _required(lifecycle: Lifecycle, trigger: Trigger) -> frozenset[str]:

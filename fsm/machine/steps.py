@@ -197,17 +197,27 @@ class Compiler:
 
     def _do(self, step: Do) -> Ran:
         action, name, copied = self.actions[step.name], step.name, self._copied(step.name)
+        reads, hook = step.reads, step.hook
 
         def run(record: Record) -> str | None:
+            if hook and name not in record.context:
+                return None
+            before = record.tx.changes if reads else 0
             record.allowed = step.fires
             answer = action(record)
             record.allowed = ()
+            if reads and record.tx.changes != before:
+                raise self._wrote(name)
             record.found[name] = found = {} if answer is None else answer
             for target, column in copied:
                 record.values[target] = self._answered(name, found, column)
             return None
 
         return run
+
+    def _wrote(self, name: str) -> DefinitionError:
+        place = f"lifecycle {self.lifecycle.name}, trigger {self.trigger.name}"
+        return DefinitionError(f"{place}: the step {name} is declared to read, and it wrote; remove reads=True from it")
 
     def _answered(self, name: str, answer: object, column: str) -> Value:
         if not isinstance(answer, Mapping) or column not in answer:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from fsm.lifecycle import among
@@ -16,7 +17,7 @@ from fsm.runtime.keys import RESULT_PREFIX
 from fsm.runtime.lineage import advance_generation, lineage_of, next_generation, revise
 from fsm.runtime.meta import keep
 from fsm.runtime.tombstones import bury_admission
-from storage import Row, Transaction
+from storage import Row, Transaction, Value
 from storage.canonical import decode_json
 
 __all__ = ["ADMISSION_STEPS", "deliver_each", "worker_statuses"]
@@ -37,17 +38,13 @@ def worker_statuses(tx: Transaction, session_ids: list[str]) -> list[str]:
 
 def _hook(name: str) -> Action:
     def run(record: Record) -> None:
-        hook = record.context.get(name)
-        if hook is not None:
-            hook(record.tx)
+        record.context[name](record.tx)
 
     return run
 
 
 def _terminal_write(record: Record) -> None:
-    hook = record.context.get("terminal_write")
-    if hook is not None:
-        hook(record.tx, dict(_row(record)))
+    record.context["terminal_write"](record.tx, dict(_row(record)))
 
 
 def _row(record: Record) -> Row:
@@ -76,18 +73,20 @@ def _retire_workers(record: Record) -> None:
     row = _row(record)
     claim = {"generation": row["generation"], "owner_epoch": row["owner_epoch"]}
     # A reset or a compression has moved the worker to the last transcript, while the queue keeps its first id.
-    for session_id in dict.fromkeys((_target(record), *_lineage(row)[-1:])):
+    for session_id in dict.fromkeys((_target(record), *_last_of(row["lineage_json"]))):
         for worker in record.tx.execute(_OF_CLAIM, {"session_id": session_id, **claim}):
             record.fire(WORKER_EXECUTION.name, "retire", execution_id=worker["execution_id"])
 
 
-def _lineage(row: Row) -> list[str]:
-    """Return the lineage that the row names; a damaged one names none, and must not keep a turn from ending."""
+@lru_cache(maxsize=256)
+def _last_of(lineage_json: Value) -> tuple[str, ...]:
+    """Return the last session of a stored lineage; a damaged one names none, and must not keep a turn from ending."""
     try:
-        lineage = decode_json(row["lineage_json"], label="the stored lineage", error=ValueError)
+        lineage = decode_json(lineage_json, label="the stored lineage", error=ValueError)
     except ValueError:
-        return []
-    return [each for each in lineage if isinstance(each, str)] if isinstance(lineage, list) else []
+        return ()
+    last = lineage[-1:] if isinstance(lineage, list) else []
+    return tuple(each for each in last if isinstance(each, str))
 
 
 def _store_result(record: Record) -> None:

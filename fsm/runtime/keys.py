@@ -53,8 +53,8 @@ def identity_key(principal_id: str, session_id: str, request_id: str) -> str:
     return request_key(IDENTITY_PREFIX, principal_id, session_id, request_id)
 
 
-def _encoded(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
+# Made once: making an encoder costs more than most of these values cost to encode.
+_encoded = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 
 
 def _digest(encoded: str) -> str:
