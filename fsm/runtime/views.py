@@ -15,6 +15,7 @@ __all__ = [
     "WorkerView",
     "admission_view",
     "listed_admission_view",
+    "listed_message_view",
     "message_view",
     "session_view",
     "worker_view",
@@ -69,13 +70,14 @@ class SessionView(TypedDict):
 
 
 class MessageView(TypedDict, total=False):
-    """A message as stored, with its further fields beside these; `timestamp` is seconds."""
+    """A message as stored, its further fields beside these; `timestamp` is seconds. `corrupt` says why they are not."""
 
     id: int
     session_id: str
     role: str
     content: Any
     timestamp: float
+    corrupt: str
 
 
 class WorkerView(TypedDict):
@@ -90,13 +92,6 @@ class WorkerView(TypedDict):
     last_sequence: int
 
 
-class _DamagedError(RuntimeStoreError):
-    """What is stored is not what the library wrote; the message is shown as the reason."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__("storage_unavailable", field="payload", detail=message)
-
-
 _OF_ADMISSION = tuple(
     column.name
     for column in ADMISSIONS.columns
@@ -104,6 +99,10 @@ _OF_ADMISSION = tuple(
 )
 _OF_SESSION = tuple(column.name for column in SESSIONS.columns)
 _OF_WORKER = tuple(column.name for column in EXECUTIONS.columns if column.name != "adoption_digest")
+
+
+def _damaged(message: str) -> RuntimeStoreError:
+    return RuntimeStoreError("storage_unavailable", field="payload", detail=message)
 
 
 def admission_view(row: Mapping[str, Value]) -> AdmissionView:
@@ -117,9 +116,9 @@ def listed_admission_view(row: Mapping[str, Value]) -> AdmissionView:
     """Return the view of an admission's row, damaged or not: then `corrupt` says why and the payload is None."""
     try:
         return admission_view(row)
-    except _DamagedError as damage:
+    except RuntimeStoreError as damage:
         view: dict[str, Any] = {column: row[column] for column in _OF_ADMISSION}
-        view |= {"payload": None, "corrupt": str(damage)}
+        view |= {"payload": None, "corrupt": damage.detail}
         return cast("AdmissionView", view)
 
 
@@ -132,8 +131,19 @@ def session_view(row: Mapping[str, Value]) -> SessionView:
 
 def message_view(row: Mapping[str, Value]) -> MessageView:
     """Return the view of a message's row; its further fields stand beside the columns. Raises as `admission_view`."""
-    view: dict[str, Any] = {name: row[name] for name in ("id", "session_id", "role", "content", "timestamp")}
-    return cast("MessageView", view | _object(row["extra_json"], "the stored message"))
+    return cast("MessageView", _of_message(row) | _object(row["extra_json"], "the stored message"))
+
+
+def listed_message_view(row: Mapping[str, Value]) -> MessageView:
+    """Return the view of a message's row, damaged or not: then `corrupt` says why its further fields are missing."""
+    try:
+        return message_view(row)
+    except RuntimeStoreError as damage:
+        return cast("MessageView", {**_of_message(row), "corrupt": damage.detail})
+
+
+def _of_message(row: Mapping[str, Value]) -> dict[str, Any]:
+    return {name: row[name] for name in ("id", "session_id", "role", "content", "timestamp")}
 
 
 def worker_view(row: Mapping[str, Value]) -> WorkerView:
@@ -142,7 +152,7 @@ def worker_view(row: Mapping[str, Value]) -> WorkerView:
 
 
 def _object(stored: Value, label: str) -> dict[str, Any]:
-    decoded = decode_json(stored, label=label, error=_DamagedError)
+    decoded = decode_json(stored, label=label, error=_damaged)
     if not isinstance(decoded, dict):
-        raise _DamagedError(f"{label}: expected an object, found another JSON value; mend the row")
+        raise _damaged(f"{label}: expected an object, found another JSON value; mend the row")
     return decoded

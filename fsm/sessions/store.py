@@ -14,7 +14,7 @@ from fsm.runtime.messages import insert_message, parse_message
 from fsm.runtime.meta import kept
 from fsm.runtime.parse import Location, call, opened, opened_at, parse_optional_text, parse_text
 from fsm.runtime.surfaces import created_surface
-from fsm.runtime.views import MessageView, SessionView, message_view, session_view
+from fsm.runtime.views import MessageView, SessionView, listed_message_view, message_view, session_view
 from storage import Row, Transaction, Value
 
 __all__ = ["append_message", "create_session", "end_session", "get_session", "list_messages"]
@@ -144,4 +144,4 @@ def list_messages(db: Location, session_id: object) -> list[MessageView]:
             raise NOT_FOUND.error(f"expected a session, found none; {NOT_FOUND.remedy}")
         return tx.execute(_MESSAGES, {"session_id": name})
 
-    return [message_view(row) for row in opened(db).read(read)]
+    return [listed_message_view(row) for row in opened(db).read(read)]

@@ -1,4 +1,4 @@
-"""Steps that say that they only read, or that they are the caller's own: neither costs a savepoint that nobody needs."""
+"""Steps that say that they only read, or that they are the caller's own: no savepoint is set that nobody needs."""
 
 from typing import Any
 
