@@ -131,7 +131,9 @@ def session_view(row: Mapping[str, Value]) -> SessionView:
 
 def message_view(row: Mapping[str, Value]) -> MessageView:
     """Return the view of a message's row; its further fields stand beside the columns. Raises as `admission_view`."""
-    return cast("MessageView", _of_message(row) | _object(row["extra_json"], "the stored message"))
+    # A gateway's own row may hold nothing there.
+    further = {} if row["extra_json"] is None else _object(row["extra_json"], "the stored message")
+    return cast("MessageView", _of_message(row) | further)
 
 
 def listed_message_view(row: Mapping[str, Value]) -> MessageView:

@@ -10,8 +10,8 @@ from attrs import define, evolve
 from fsm import sessions
 from fsm.errors import RuntimeStoreError
 from fsm.lifecycle.terms import quoted
-from fsm.lifecycles.runtime_tables import ADMISSIONS, SESSIONS
-from fsm.runtime.machines import ADMISSION_MACHINE
+from fsm.lifecycles.runtime_tables import ADMISSIONS, EXECUTIONS, SESSIONS
+from fsm.runtime.machines import ADMISSION_MACHINE, WORKER_MACHINE
 from fsm.schema import RUNTIME_SCHEMA
 from storage import Database, Row
 from tests.world import ManualClock
@@ -92,6 +92,23 @@ class Owner:
     def recover(self) -> int:
         """Recover what older epochs left."""
         return sessions.recover_session_inputs(self.db, epoch=self.epoch)
+
+    def register(self, execution: str, session: str = "s", *, kind: str = "compute", generation: int = 1) -> None:
+        """Register a worker's execution, as its owner is about to start it."""
+        arguments: Row = {"execution_id": execution, "session_id": session, "kind": kind, "generation": generation}
+        further: Row = {"epoch": self.epoch, "adoption_digest": "d", "tombstone_key": "none"}
+        self.db.write(lambda tx: WORKER_MACHINE.fire(tx, "register", now=1.0, **arguments, **further))
+
+    def adopt(self, execution: str, session: str = "s", *, generation: int = 1) -> None:
+        """Let a worker's execution prove itself to this owner."""
+        arguments: Row = {"execution_id": execution, "session_id": session, "generation": generation}
+        further: Row = {"epoch": self.epoch, "adoption_digest": "d", "reserved": 0}
+        self.db.write(lambda tx: WORKER_MACHINE.fire(tx, "adopt", now=1.0, **arguments, **further))
+
+    def workers(self) -> dict[str, str]:
+        """Return the status of each execution."""
+        rows = self.execute(f"SELECT execution_id, status FROM {EXECUTIONS.name}")
+        return {str(row["execution_id"]): str(row["status"]) for row in rows}
 
     def bring(self, state: str, request: str = "r1") -> "Owner":
         """Bring an admission of session `s` into a state, by name; return who is its session's owner then."""
