@@ -28,7 +28,7 @@ def chained(owner: Owner, *names: str, source: str = "cli") -> None:
 
 def lineage(owner: Owner, name: str) -> list[str]:
     """Return a session's lineage."""
-    return ask(owner, lineage_of, name)
+    return owner.db.read(lambda tx: lineage_of(tx, name))
 
 
 def ask(owner: Owner, question: Callable[[Transaction, str], Any], name: str) -> Any:
@@ -236,7 +236,8 @@ def test_every_epoch_is_the_next(owner: Owner) -> None:
 OLDER = """
 CREATE TABLE sessions (
     id TEXT PRIMARY KEY, source TEXT NOT NULL, user_id TEXT, model TEXT, parent_session_id TEXT,
-    created_at REAL NOT NULL, ended_at REAL, end_reason TEXT, title TEXT, archived INTEGER NOT NULL DEFAULT 0, chat_id TEXT, created_source TEXT,
+    created_at REAL NOT NULL, ended_at REAL, end_reason TEXT, title TEXT,
+    archived INTEGER NOT NULL DEFAULT 0, chat_id TEXT, created_source TEXT,
     runtime_generation INTEGER NOT NULL DEFAULT 0, runtime_revision INTEGER NOT NULL DEFAULT 0,
     input_tokens INTEGER DEFAULT 0, output_tokens INTEGER DEFAULT 0, cache_read_tokens INTEGER DEFAULT 0,
     cache_write_tokens INTEGER DEFAULT 0, reasoning_tokens INTEGER DEFAULT 0, api_call_count INTEGER DEFAULT 0,
