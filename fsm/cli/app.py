@@ -9,7 +9,7 @@ import typer
 
 from fsm.cli.drive import drive
 from fsm.cli.listing import tasks
-from fsm.cli.operating import COMMANDS, TASK
+from fsm.cli.operating import ADMISSION, COMMANDS, TASK
 from fsm.cli.refusal import CommandRefusedError, one_line
 from fsm.cli.reporting import make_usable, silence
 from fsm.cli.resolving import resolve
@@ -34,6 +34,7 @@ for _command in (submit, tasks, resolve, drive, demo, *COMMANDS):
     app.command(_command.__name__)(_command)
 app.command("run")(run_scenario)
 app.add_typer(TASK, name="task")
+app.add_typer(ADMISSION, name="admission")
 
 
 def _show_version(wanted: bool) -> None:  # noqa: FBT001 # typer calls it so

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from fsm.cli.damage import damage_refused
-from fsm.cli.facts import fact_lines
+from fsm.cli.facts import Facts, fact_lines
 from fsm.cli.opening import opened
 from fsm.cli.options import require_existing
 from fsm.cli.reading import find_task
@@ -14,7 +14,7 @@ from fsm.cli.refusal import CommandRefusedError
 from fsm.cli.showing import standing_of
 from fsm.driver import TaskView
 
-__all__ = ["Yes", "confirm", "require_answerable", "shown_task"]
+__all__ = ["Yes", "confirm", "confirm_shown", "require_answerable", "shown_task"]
 
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask; needed where nobody sits at a terminal.")]
 
@@ -37,8 +37,13 @@ def confirm(task: TaskView, question: str, *, yes: bool) -> None:
 
     Everything goes to standard error, so that the answer of the command stays alone on standard output.
     """
+    confirm_shown(standing_of(task), question, yes=yes)
+
+
+def confirm_shown(facts: Facts, question: str, *, yes: bool) -> None:
+    """Show the facts that the question is about, on standard error, and go on only where the answer is yes."""
     if yes:
         return
-    sys.stderr.writelines(f"{line}\n" for line in fact_lines(standing_of(task)))
+    sys.stderr.writelines(f"{line}\n" for line in fact_lines(facts))
     if not typer.confirm(question, err=True):
         raise CommandRefusedError("nothing was changed")

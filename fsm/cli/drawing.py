@@ -56,7 +56,8 @@ DatabaseFile = Annotated[
     str | None, typer.Option("--db", metavar="LOCATION", help="A database, to mark the state that a record is in.")
 ]
 Record = Annotated[
-    str | None, typer.Option("--record", metavar="RECORD", help="With --db: ROOM, and for driver_task ROOM/TASK.")
+    str | None,
+    typer.Option("--record", metavar="RECORD", help="With --db: the record's key, as ROOM or ROOM/TASK."),
 ]
 
 
@@ -101,7 +102,7 @@ def _present(lifecycle: Lifecycle, location: str, record: str) -> str:
     key = key_of(lifecycle, record)
     require_existing(location)
     with opened(location, read_only=True) as db:
-        if lifecycle is not HOSTED_ROOM:
+        if lifecycle is not HOSTED_ROOM and "room_id" in key:
             require_room(db, key["room_id"])
         found = read_record(db, lifecycle, key)
     if found.row is None and found.state not in {state.name for state in lifecycle.states}:
