@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
-from storage.validate import INTEGER_MAXIMUM, INTEGER_MINIMUM, ErrorOf, storable
+from storage.validate import INTEGER_MAXIMUM, INTEGER_MINIMUM, UNSTORABLE, ErrorOf, storable
 
 # A fixed depth, so that what one call could store no deeper call stack fails to decode.
 MAXIMUM_DEPTH = 256
@@ -57,6 +57,11 @@ def _check(value: Any, label: str, error: ErrorOf, maximum_bytes: int) -> None:
             seen += 1
             if seen > maximum_bytes:
                 raise _too_large(label, error, maximum_bytes, "more")
+            # Most nodes are plain text, True, False or None, and need no call to be told so.
+            if type(node) is str and not UNSTORABLE.search(node):
+                continue
+            if node is None or node is True or node is False:
+                continue
             _check_scalar(node, label, error)
             if isinstance(node, dict | list | tuple):
                 open_nodes.append(_children(node, label, error))
@@ -70,8 +75,9 @@ def _check(value: Any, label: str, error: ErrorOf, maximum_bytes: int) -> None:
 def _children(node: dict[Any, Any] | list[Any] | tuple[Any, ...], label: str, error: ErrorOf) -> Iterator[Any]:
     if not isinstance(node, dict):
         return iter(node)
-    if not all(isinstance(key, str) and storable(key) for key in node):
-        raise error(f"{label}: expected keys that are text without NUL and lone surrogates; correct the keys")
+    for key in node:
+        if not isinstance(key, str) or UNSTORABLE.search(key):
+            raise error(f"{label}: expected keys that are text without NUL and lone surrogates; correct the keys")
     return iter(node.values())
 
 

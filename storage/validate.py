@@ -9,7 +9,8 @@ INTEGER_MAXIMUM = 2**63 - 1
 INTEGER_MINIMUM = -(2**63)
 
 _IDENTIFIER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]*")
-_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+"""Finds what no database keeps as it is: NUL and lone surrogates."""
 
 Instance = TypeVar("Instance")
 ErrorOf: TypeAlias = Callable[[str], Exception]
@@ -18,7 +19,7 @@ ErrorOf: TypeAlias = Callable[[str], Exception]
 
 def storable(value: str) -> bool:
     """Tell whether a database keeps this text as it is: it has no NUL and no lone surrogate."""
-    return _UNSTORABLE.search(value) is None
+    return UNSTORABLE.search(value) is None
 
 
 def identifier(value: Any, *, label: str, error: ErrorOf, maximum: int) -> str:
