@@ -10,7 +10,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def operation(error: type[Exception]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def operation(error: Callable[[str], Exception]) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Return a decorator that raises `error` where a call lacks an argument or has one too many."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:

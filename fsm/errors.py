@@ -5,9 +5,10 @@ gateway's own classes) and a lost write (`LostFenceError`) are kept apart. What 
 `StorageError` family of the `storage` package.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar, Final, Literal, get_args
 
 __all__ = [
+    "REASONS",
     "ArgumentError",
     "AuthorityConflictError",
     "AuthoritySupersededError",
@@ -26,6 +27,8 @@ __all__ = [
     "RoomNotFoundError",
     "RoomProbeUnavailableError",
     "RoomUnavailableError",
+    "RuntimeReason",
+    "RuntimeStoreError",
     "StaleLeaseError",
     "StaleTaskError",
     "TaskConflictError",
@@ -126,3 +129,56 @@ class AuthorityConflictError(HostedRoomError):
 
 class AuthoritySupersededError(AuthorityConflictError):
     """The claim was made, and a later claim has replaced it."""
+
+
+RuntimeReason = Literal[
+    "invalid_params",
+    "not_found",
+    "stale_epoch",
+    "stale_generation",
+    "admission_conflict",
+    "admission_started",
+    "queue_full",
+    "session_idle",
+    "session_busy",
+    "unknown_execution",
+    "revision_conflict",
+    "permission_denied",
+    "storage_unavailable",
+]
+REASONS: Final[tuple[RuntimeReason, ...]] = get_args(RuntimeReason)
+"""Every reason for which sessions and workers refuse, as callers compare it and the wire carries it."""
+
+_MAXIMUM_FIELD, _MAXIMUM_DETAIL = 80, 160
+
+
+class RuntimeStoreError(LifecycleError):
+    """What sessions and workers refuse: `reason` is the code, `field` names what was checked, `detail` says why.
+
+    The last two are one line each, of at most 80 and 160 characters, without what cannot be printed: they may be
+    logged and sent as they are. `str()` gives the reason and the whole explanation. Hooks raise it themselves, with the
+    reason alone if that says enough.
+    """
+
+    def __init__(self, reason: RuntimeReason, *, field: str | None = None, detail: str | None = None) -> None:
+        self.reason: RuntimeReason = reason
+        self.field = _one_line(field, _MAXIMUM_FIELD)
+        self.detail = _one_line(detail, _MAXIMUM_DETAIL)
+        super().__init__(reason if detail is None else f"{reason}: {detail}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self.reason, self.args), self.__dict__
+
+
+def _restored(kind: type[RuntimeStoreError], reason: RuntimeReason, args: tuple[Any, ...]) -> RuntimeStoreError:
+    error = kind(reason)
+    error.args = args
+    return error
+
+
+def _one_line(value: str | None, maximum: int) -> str | None:
+    """Keep what a log line and a frame on the wire can hold, since the text may be a client's."""
+    if value is None:
+        return None
+    words = " ".join(str(value).split())
+    return "".join(filter(str.isprintable, words))[:maximum] or None

@@ -1,6 +1,6 @@
-"""The gateway's schema: the declared tables, with a CHECK on each state column derived from its declaration.
+"""The gateway's schemas: the declared tables, with a CHECK on each state column derived from its declaration.
 
-Older shapes that a gateway may have left are part of it: what its tables may lack, and what is then filled in.
+Older shapes that a gateway may have left are part of them: what its tables may lack, and what is then filled in.
 """
 
 from typing import Final
@@ -9,12 +9,13 @@ from attrs import evolve
 
 from fsm.lifecycle import Lifecycle
 from fsm.lifecycle.terms import sql
-from fsm.lifecycles import DRIVER_LEASE, DRIVER_TASK, HOSTED_ROOM, PEER_RESERVATION
+from fsm.lifecycles import DRIVER_LEASE, DRIVER_TASK, HOSTED_ROOM, PEER_RESERVATION, SESSION_ADMISSION, WORKER_EXECUTION
 from fsm.lifecycles.hosted_room import DISBANDED
+from fsm.lifecycles.runtime_tables import MESSAGES, META, MODEL_USAGE, RECEIPTS, RUNTIME_EPOCH, SESSIONS, TURN_LEASES
 from fsm.lifecycles.tables import EVENTS, LINKS, REMOTE_RUNS, RETIRED, REVOKED_GRANTS, ROOMS, TOTALS
 from storage import Backfill, Schema, Table
 
-__all__ = ["GATEWAY_SCHEMA", "table_of"]
+__all__ = ["GATEWAY_SCHEMA", "RUNTIME_SCHEMA", "table_of"]
 
 
 def table_of(lifecycle: Lifecycle) -> Table:
@@ -57,3 +58,19 @@ GATEWAY_SCHEMA: Final = Schema(
     ),
     backfills=(COUNT_EVENT_BYTES, RETIRE_DISBANDED),
 )
+"""Rooms, and who drives them."""
+RUNTIME_SCHEMA: Final = Schema(
+    "runtime",
+    (
+        RUNTIME_EPOCH,
+        META,
+        SESSIONS,
+        MESSAGES,
+        table_of(SESSION_ADMISSION),
+        table_of(WORKER_EXECUTION),
+        RECEIPTS,
+        TURN_LEASES,
+        MODEL_USAGE,
+    ),
+)
+"""Sessions, what is asked of them, and who works on it."""

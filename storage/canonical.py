@@ -5,13 +5,13 @@ import math
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
-from storage.validate import INTEGER_MAXIMUM, INTEGER_MINIMUM, storable
+from storage.validate import INTEGER_MAXIMUM, INTEGER_MINIMUM, UNSTORABLE, ErrorOf, storable
 
 # A fixed depth, so that what one call could store no deeper call stack fails to decode.
 MAXIMUM_DEPTH = 256
 
 
-def canonical_json(value: Any, *, label: str, error: type[Exception], maximum_bytes: int, ascii_only: bool) -> str:
+def canonical_json(value: Any, *, label: str, error: ErrorOf, maximum_bytes: int, ascii_only: bool) -> str:
     """Return the value as JSON with sorted keys and compact separators, at most `maximum_bytes` of UTF-8.
 
     A tuple is written as a list. With `ascii_only` every other character is escaped.
@@ -30,7 +30,7 @@ def canonical_json(value: Any, *, label: str, error: type[Exception], maximum_by
     return encoded
 
 
-def decode_json(text: Any, *, label: str, error: type[Exception]) -> Any:
+def decode_json(text: Any, *, label: str, error: ErrorOf) -> Any:
     """Return the value that JSON text stands for.
 
     Raises:
@@ -48,7 +48,7 @@ def decode_json(text: Any, *, label: str, error: type[Exception]) -> Any:
     raise failure
 
 
-def _check(value: Any, label: str, error: type[Exception], maximum_bytes: int) -> None:
+def _check(value: Any, label: str, error: ErrorOf, maximum_bytes: int) -> None:
     """Walk the value without recursion; every node costs a byte, which bounds what shared and circular parts cost."""
     open_nodes: list[Iterator[Any]] = [iter((value,))]
     seen = 0
@@ -57,6 +57,11 @@ def _check(value: Any, label: str, error: type[Exception], maximum_bytes: int) -
             seen += 1
             if seen > maximum_bytes:
                 raise _too_large(label, error, maximum_bytes, "more")
+            # Most nodes are plain text, True, False or None, and need no call to be told so.
+            if type(node) is str and not UNSTORABLE.search(node):
+                continue
+            if node is None or node is True or node is False:
+                continue
             _check_scalar(node, label, error)
             if isinstance(node, dict | list | tuple):
                 open_nodes.append(_children(node, label, error))
@@ -67,15 +72,16 @@ def _check(value: Any, label: str, error: type[Exception], maximum_bytes: int) -
             raise error(f"{label}: expected at most {MAXIMUM_DEPTH} levels of nesting, found more; flatten the value")
 
 
-def _children(node: dict[Any, Any] | list[Any] | tuple[Any, ...], label: str, error: type[Exception]) -> Iterator[Any]:
+def _children(node: dict[Any, Any] | list[Any] | tuple[Any, ...], label: str, error: ErrorOf) -> Iterator[Any]:
     if not isinstance(node, dict):
         return iter(node)
-    if not all(isinstance(key, str) and storable(key) for key in node):
-        raise error(f"{label}: expected keys that are text without NUL and lone surrogates; correct the keys")
+    for key in node:
+        if not isinstance(key, str) or UNSTORABLE.search(key):
+            raise error(f"{label}: expected keys that are text without NUL and lone surrogates; correct the keys")
     return iter(node.values())
 
 
-def _check_scalar(node: Any, label: str, error: type[Exception]) -> None:
+def _check_scalar(node: Any, label: str, error: ErrorOf) -> None:
     if isinstance(node, str):
         if not storable(node):
             raise error(f"{label}: expected text without NUL and lone surrogates; remove them")
@@ -89,7 +95,7 @@ def _check_scalar(node: Any, label: str, error: type[Exception]) -> None:
         raise error(f"{label}: expected JSON values, found a {type(node).__name__}; convert it")
 
 
-def _too_large(label: str, error: type[Exception], maximum_bytes: int, found: str) -> Exception:
+def _too_large(label: str, error: ErrorOf, maximum_bytes: int, found: str) -> Exception:
     return error(f"{label}: expected at most {maximum_bytes} UTF-8 bytes of JSON, found {found}; shorten it")
 
 

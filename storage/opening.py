@@ -19,6 +19,7 @@ from storage.errors import DatabaseUnavailableError, StorageError, UnsupportedDa
 from storage.port import Database, Location, Parameters
 from storage.sqlite import connection
 from storage.sqlite.database import FORKED_WITHIN, SqliteDatabase, look
+from storage.validate import ErrorOf
 
 _MEMORY = ":memory:"
 # Up to the first slash; pathlib leaves one slash of two, and a driver may stand after a plus sign.
@@ -153,7 +154,7 @@ def open_database(
         return found.database
 
 
-def resolve(db: Database | Location, *, error: type[Exception]) -> Database:
+def resolve(db: Database | Location, *, error: ErrorOf) -> Database:
     """Return a handle as it is, and for a location the handle that is open on it, opening it where none is.
 
     Where the file was removed or replaced since, the file that is there now is opened with the same options.
@@ -180,7 +181,7 @@ def probe(
     parameters: Parameters,
     *,
     timeout_seconds: float,
-    error: type[Exception],
+    error: ErrorOf,
 ) -> bool:
     """Tell at once whether a query finds a row, as `Database.probe` does; False where there is no database either.
 
@@ -203,7 +204,7 @@ def probe(
     return look(beside, table, sql, parameters)
 
 
-def clock_of(db: Database | Location, *, error: type[Exception]) -> Callable[[], float]:
+def clock_of(db: Database | Location, *, error: ErrorOf) -> Callable[[], float]:
     """Return the clock of a handle, and for a location that of the handle which is open on it, else the default.
 
     Nothing is opened.
@@ -227,21 +228,21 @@ def _is_file(path: str) -> bool:
     raise DatabaseUnavailableError(f"db: the database cannot be looked for ({reason}); check that the path is right")
 
 
-def _named(value: object, error: type[Exception]) -> _Place:
+def _named(value: object, error: ErrorOf) -> _Place:
     text = _location(value, error)
     if text == _MEMORY:
         raise error("db: expected a handle for a database in memory; open it with open_database and pass the handle")
     return _place(text, error)
 
 
-def _location(value: object, error: type[Exception]) -> str:
+def _location(value: object, error: ErrorOf) -> str:
     text = _path_text(value) if isinstance(value, os.PathLike) else value
     if not isinstance(text, str) or not text or "\0" in text or not _encodable(text):
         raise error("db: expected a database handle, a path or a URL as non-empty text without NUL; pass one of these")
     return text
 
 
-def _place(text: str, error: type[Exception]) -> _Place:
+def _place(text: str, error: ErrorOf) -> _Place:
     scheme = _SCHEME.match(text)
     engine = None if scheme is None else _engine(scheme["name"])
     if scheme is None or (engine is None and len(scheme["slashes"]) == 1):

@@ -2,24 +2,27 @@
 
 import math
 import re
-from collections.abc import Collection
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection
+from typing import Any, TypeAlias, TypeVar
 
 INTEGER_MAXIMUM = 2**63 - 1
 INTEGER_MINIMUM = -(2**63)
 
 _IDENTIFIER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]*")
-_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+"""Finds what no database keeps as it is: NUL and lone surrogates."""
 
 Instance = TypeVar("Instance")
+ErrorOf: TypeAlias = Callable[[str], Exception]
+"""What makes the error to raise out of its message: an error class, or a function where a class needs more."""
 
 
 def storable(value: str) -> bool:
     """Tell whether a database keeps this text as it is: it has no NUL and no lone surrogate."""
-    return _UNSTORABLE.search(value) is None
+    return UNSTORABLE.search(value) is None
 
 
-def identifier(value: Any, *, label: str, error: type[Exception], maximum: int) -> str:
+def identifier(value: Any, *, label: str, error: ErrorOf, maximum: int) -> str:
     """Return the value stripped, when it is an identifier of 1 to `maximum` code points.
 
     Raises:
@@ -39,7 +42,7 @@ def text(
     value: Any,
     *,
     label: str,
-    error: type[Exception],
+    error: ErrorOf,
     maximum_characters: int | None = None,
     maximum_bytes: int | None = None,
     blank: bool = False,
@@ -63,7 +66,7 @@ def text(
     return value
 
 
-def integer(value: Any, *, label: str, error: type[Exception], minimum: int, maximum: int = INTEGER_MAXIMUM) -> int:
+def integer(value: Any, *, label: str, error: ErrorOf, minimum: int, maximum: int = INTEGER_MAXIMUM) -> int:
     """Return the value, when it is an integer from `minimum` to `maximum`.
 
     Raises:
@@ -74,7 +77,7 @@ def integer(value: Any, *, label: str, error: type[Exception], minimum: int, max
     raise error(f"{label}: expected an integer from {minimum} to {maximum}; pass one, not a bool or text")
 
 
-def number(value: Any, *, label: str, error: type[Exception], positive: bool = False) -> float:
+def number(value: Any, *, label: str, error: ErrorOf, positive: bool = False) -> float:
     """Return the value as a float, when it is a finite number; above zero with `positive`.
 
     Raises:
@@ -90,7 +93,7 @@ def number(value: Any, *, label: str, error: type[Exception], positive: bool = F
     raise error(f"{label}: expected a finite {'positive ' if positive else ''}number; pass one, not a bool or text")
 
 
-def reading(clock: object, *, label: str, error: type[Exception]) -> float:
+def reading(clock: object, *, label: str, error: ErrorOf) -> float:
     """Call the clock, once, and return the seconds that it answers.
 
     Raises:
@@ -109,7 +112,7 @@ def reading(clock: object, *, label: str, error: type[Exception]) -> float:
     return number(seconds, label=label, error=error)
 
 
-def choice(value: Any, *, label: str, error: type[Exception], options: Collection[str]) -> str:
+def choice(value: Any, *, label: str, error: ErrorOf, options: Collection[str]) -> str:
     """Return the value, when it is one of `options`.
 
     Raises:
@@ -120,7 +123,7 @@ def choice(value: Any, *, label: str, error: type[Exception], options: Collectio
     raise error(f"{label}: expected one of {', '.join(sorted(options))}; pass one of these")
 
 
-def flag(value: Any, *, label: str, error: type[Exception]) -> bool:
+def flag(value: Any, *, label: str, error: ErrorOf) -> bool:
     """Return the value, when it is True or False.
 
     Raises:
@@ -131,7 +134,7 @@ def flag(value: Any, *, label: str, error: type[Exception]) -> bool:
     raise error(f"{label}: expected True or False; pass one of these")
 
 
-def instance(value: Any, kind: type[Instance], *, label: str, error: type[Exception]) -> Instance:
+def instance(value: Any, kind: type[Instance], *, label: str, error: ErrorOf) -> Instance:
     """Return the value, when it is an instance of `kind`.
 
     Raises:
@@ -146,7 +149,7 @@ def record(
     value: Any,
     *,
     label: str,
-    error: type[Exception],
+    error: ErrorOf,
     required: Collection[str] = (),
     optional: Collection[str] = (),
 ) -> dict[str, Any]:

@@ -18,13 +18,13 @@ import psycopg
 import pytest
 
 import storage
-from fsm.schema import GATEWAY_SCHEMA
+from fsm.schema import GATEWAY_SCHEMA, RUNTIME_SCHEMA
 from storage.statements import quoted
 
 __all__ = ["ENGINES", "SERVER", "Engine", "Postgres", "drop", "make_engine", "on_server", "url_of"]
 
 SERVER: Final = os.environ.get("POSTGRES_URL", "postgresql://postgres@127.0.0.1:5432/postgres")
-SCHEMAS: Final = (GATEWAY_SCHEMA,)
+SCHEMAS: Final = (GATEWAY_SCHEMA, RUNTIME_SCHEMA)
 _NUMBERS: Final = itertools.count(1)
 
 

@@ -9,7 +9,7 @@ import typer
 
 from fsm.cli.drive import drive
 from fsm.cli.listing import tasks
-from fsm.cli.operating import COMMANDS, ROOM, TASK
+from fsm.cli.operating import ADMISSION, COMMANDS, ROOM, TASK
 from fsm.cli.refusal import CommandRefusedError, one_line
 from fsm.cli.reporting import make_usable, silence
 from fsm.cli.resolving import resolve
@@ -35,6 +35,7 @@ for _command in (submit, tasks, resolve, drive, demo, *COMMANDS):
 app.command("run")(run_scenario)
 app.add_typer(TASK, name="task")
 app.add_typer(ROOM, name="room")
+app.add_typer(ADMISSION, name="admission")
 
 
 def _show_version(wanted: bool) -> None:  # noqa: FBT001 # typer calls it so

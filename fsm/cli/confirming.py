@@ -32,7 +32,7 @@ def shown_task(location: str, room: str, task: str) -> TaskView:
 
 
 def confirm(facts: Facts, question: str, *, yes: bool) -> None:
-    """Show where a task or room stands, never what it was asked, and go on only where the answer is yes.
+    """Show where what is about to change stands, never what it was asked, and go on only where the answer is yes.
 
     Everything goes to standard error, so that the answer of the command stays alone on standard output.
     """

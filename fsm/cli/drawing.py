@@ -56,7 +56,8 @@ DatabaseFile = Annotated[
     str | None, typer.Option("--db", metavar="LOCATION", help="A database, to mark the state that a record is in.")
 ]
 Record = Annotated[
-    str | None, typer.Option("--record", metavar="RECORD", help="With --db: ROOM, and for driver_task ROOM/TASK.")
+    str | None,
+    typer.Option("--record", metavar="RECORD", help="With --db: the record's key, as ROOM or ROOM/TASK."),
 ]
 
 

@@ -17,7 +17,7 @@ from fsm.rooms import room_state
 
 __all__ = ["tasks"]
 
-COLUMNS = ("task", "state", "generations", "created", "started", "ended", "mark")
+COLUMNS = ("task", "state", "generations", "created", "begun", "ended", "mark")
 NEVER_FOLDED = frozenset({"state", "generations"})
 
 

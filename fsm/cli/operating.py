@@ -8,15 +8,21 @@ from fsm.cli.cancelling import cancel
 from fsm.cli.drawing import diagram, export, table
 from fsm.cli.events import events
 from fsm.cli.leases import lease
+from fsm.cli.recovering import ADMISSION, recover
 from fsm.cli.requeueing import defer, requeue
 from fsm.cli.room import claim, disband, rename, show
 from fsm.cli.rooms import rooms
+from fsm.cli.sessions import admissions, sessions
 from fsm.cli.showing import task
 from fsm.cli.why import why
 
-__all__ = ["COMMANDS", "ROOM", "TASK"]
+__all__ = ["ADMISSION", "COMMANDS", "ROOM", "TASK"]
 
-COMMANDS: Final = (rooms, events, lease, why, requeue, defer, cancel, diagram, table, export)
+COMMANDS: Final = (
+    *(rooms, events, lease, why, requeue, defer, cancel),
+    *(sessions, admissions, recover),
+    *(diagram, table, export),
+)
 
 TASK: Final = typer.Typer(help="Look at one task.", no_args_is_help=False)
 """The commands on one task: `fsm task show`."""

@@ -7,8 +7,8 @@ from typing import Annotated, Final
 import typer
 
 from fsm.cli.refusal import CommandRefusedError
-from fsm.lifecycles.limits import MAX_IDENTIFIER_CHARS
-from storage.validate import identifier
+from fsm.lifecycles.limits import MAX_IDENTIFIER_CHARS, MAX_RUNTIME_TEXT_CHARS
+from storage.validate import identifier, text
 
 __all__ = [
     "ASK_SECONDS",
@@ -17,9 +17,11 @@ __all__ = [
     "Location",
     "OptionalGateway",
     "Room",
+    "Session",
     "Task",
     "named",
     "require_existing",
+    "runtime_text",
     "seconds",
 ]
 
@@ -32,6 +34,11 @@ def named(value: str | None) -> str | None:
     if value is None:
         return None
     return identifier(value, label="the value", error=typer.BadParameter, maximum=MAX_IDENTIFIER_CHARS)
+
+
+def runtime_text(value: str) -> str:
+    """Accept an id of a session, an admission or a worker as the library does: any text that is not blank."""
+    return text(value, label="the value", error=typer.BadParameter, maximum_characters=MAX_RUNTIME_TEXT_CHARS)
 
 
 def seconds(value: float) -> float:
@@ -63,6 +70,9 @@ Location = Annotated[
 ]
 Room = Annotated[str, typer.Option("--room", metavar="ROOM", callback=named, help="The room.")]
 Task = Annotated[str, typer.Option("--task", metavar="TASK", callback=named, help="The task.")]
+Session = Annotated[
+    str, typer.Option("--session", metavar="SESSION", callback=runtime_text, help="The session, by its id.")
+]
 OptionalGateway = Annotated[
     str | None,
     typer.Option("--gateway", metavar="ID", callback=named, help="The gateway that has authority over the room."),

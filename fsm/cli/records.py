@@ -6,16 +6,16 @@ from typing import Annotated
 import typer
 from attrs import frozen
 
-from fsm.cli.options import named
+from fsm.cli.options import named, runtime_text
 from fsm.cli.refusal import CommandRefusedError
 from fsm.lifecycle import Lifecycle, given
 from fsm.lifecycle.terms import quoted, sql
 from fsm.lifecycles import DRIVER_TASK, HOSTED_ROOM
 from fsm.machine.projection import UNDECLARED, Projection
-from fsm.schema import GATEWAY_SCHEMA
-from storage import Database, Row, Table, Transaction, Value
+from fsm.schema import GATEWAY_SCHEMA, RUNTIME_SCHEMA
+from storage import Database, Row, Schema, Table, Transaction, Value
 
-__all__ = ["UNDECLARED", "RoomTask", "StoredRecord", "key_of", "read_record", "require_room", "stored_row"]
+__all__ = ["UNDECLARED", "RoomTask", "StoredRecord", "key_of", "read_record", "require_room", "schema_of", "stored_row"]
 
 SEPARATOR = "/"
 """Stands between the parts of a key; no identifier holds it."""
@@ -23,11 +23,20 @@ SEPARATOR = "/"
 
 def key_of(lifecycle: Lifecycle, record: str) -> dict[str, str]:
     """Return the key that a record's name says, one part for each of the lifecycle's key columns."""
+    if schema_of(lifecycle) is RUNTIME_SCHEMA:
+        (column,) = lifecycle.key
+        return {column: runtime_text(record)}
     parts = record.split(SEPARATOR)
     shape = SEPARATOR.join(column.removesuffix("_id").upper() for column in lifecycle.key)
     if len(parts) != len(lifecycle.key):
         raise typer.BadParameter(f"a record of {lifecycle.name} is named {shape}")
     return {column: str(named(part)) for column, part in zip(lifecycle.key, parts, strict=True)}
+
+
+def schema_of(lifecycle: Lifecycle) -> Schema:
+    """Return the schema in which the lifecycle's table stands."""
+    runtime = {table.name for table in RUNTIME_SCHEMA.tables}
+    return RUNTIME_SCHEMA if lifecycle.table.name in runtime else GATEWAY_SCHEMA
 
 
 def _task_record(value: str) -> str:
@@ -50,7 +59,7 @@ class StoredRecord:
 
 def read_record(db: Database, lifecycle: Lifecycle, key: Mapping[str, Value]) -> StoredRecord:
     """Return a record of any of the gateway's lifecycles; `row` is None where it has none."""
-    db.require(GATEWAY_SCHEMA)
+    db.require(schema_of(lifecycle))
     now = db.clock()
 
     def body(tx: Transaction) -> StoredRecord:

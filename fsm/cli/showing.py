@@ -45,7 +45,7 @@ def standing_of(task: TaskView) -> Iterator[tuple[str, object]]:
     for label, instant in (
         ("created", task["created_at"]),
         ("changed", task["updated_at"]),
-        ("started", task["started_at"]),
+        ("begun", task["started_at"]),
         ("ended", task["terminal_at"]),
         ("uncertain since", task["indeterminate_at"]),
     ):

@@ -139,7 +139,9 @@ def _records_keep_their_key(lifecycle: "Lifecycle") -> None:
 
 
 def _new_rows_are_complete(lifecycle: "Lifecycle") -> None:
-    needed = {each.name for each in lifecycle.table.columns if not each.nullable and each.default is None}
+    table = lifecycle.table
+    numbered = table.primary_key if table.autoincrement else ()
+    needed = {each.name for each in table.columns if not each.nullable and each.default is None} - set(numbered)
     for trigger, edge in _edges(lifecycle):
         if stands_for_row(edge.source) or not isinstance(edge.dest, State):
             continue

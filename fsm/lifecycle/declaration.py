@@ -1,6 +1,6 @@
 """The lifecycle: one declaration of the states and triggers of the rows of a table."""
 
-from attrs import frozen
+from attrs import Factory, field, frozen
 
 from fsm.lifecycle.checks import check
 from fsm.lifecycle.structure import NEW, Root, State, Trigger
@@ -14,7 +14,8 @@ __all__ = ["Lifecycle"]
 class Lifecycle:
     """A lifecycle of the rows of one table, declared once; wrong declarations are refused with `DefinitionError`.
 
-    `joined` names a second table with the same key whose columns the terms of row-less states may use. Where
+    `joined` names a second table with the same key whose columns the terms of row-less states may use. `key` holds the
+    columns by which callers name a record: the table's primary key, unless another of its unique keys is said. Where
     transactions run side by side, a trigger locks its rows table by table in `lock_order`, and the `root` in any case;
     one whose record has no root is serialised by its own key.
     """
@@ -27,14 +28,15 @@ class Lifecycle:
     joined: Table | None = None
     root: Root | None = None
     lock_order: tuple[Table, ...] = ()
+    key: tuple[str, ...] = field(default=Factory(lambda self: self.table.primary_key, takes_self=True))
 
     def __attrs_post_init__(self) -> None:
         check(self)
 
     @property
-    def key(self) -> tuple[str, ...]:
-        """The columns that name one record."""
-        return self.table.primary_key
+    def key_is_given_by_the_database(self) -> bool:
+        """Whether a new record's key is the next number of the table."""
+        return self.table.autoincrement and self.key == self.table.primary_key
 
     def trigger(self, name: str) -> Trigger | None:
         """Return a trigger by name, or None."""

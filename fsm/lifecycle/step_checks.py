@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, get_args
 
 from fsm.errors import DefinitionError
 from fsm.lifecycle.steps import Authority, Decline, Do, Fence, Load, Look, Refusal, Replay, Secret, Source, Step, Write
-from fsm.lifecycle.structure import Greater, Plus, Trigger, Writes, answered_columns, edge_operands, step_operands
+from fsm.lifecycle.structure import (
+    Greater,
+    Plus,
+    Trigger,
+    Writes,
+    answered_columns,
+    edge_operands,
+    step_operands,
+    trigger_operands,
+)
 from fsm.lifecycle.terms import NOW, Arg, Column, Conditions, Not, Of, Operand, Term, conjunction, operands
 from storage import Column as TableColumn
 from storage import Table, Value
@@ -38,6 +47,7 @@ def check_steps(lifecycle: "Lifecycle") -> None:
     _states_are_judged_by_the_row(lifecycle)
     _sources_are_its_states(lifecycle)
     _conflicts_are_refused(lifecycle)
+    _hooks_answer_nothing(lifecycle)
 
 
 def refusal(lifecycle: "Lifecycle", place: str, problem: str, remedy: str) -> DefinitionError:
@@ -67,6 +77,9 @@ def _step_names(trigger: Trigger) -> tuple[str, ...]:
 
 
 def _keys_are_plain(lifecycle: "Lifecycle") -> None:
+    if lifecycle.key not in (lifecycle.table.primary_key, *lifecycle.table.unique):
+        problem = f"its key ({', '.join(lifecycle.key)}) is no key of the table {lifecycle.table.name}"
+        raise refusal(lifecycle, "key", problem, "name the primary key or one of the table's unique keys")
     for column in lifecycle.key:
         if not _PARAMETER.fullmatch(column):
             remedy = "name it with letters, digits and underscores, for it becomes an argument"
@@ -109,9 +122,9 @@ def _makes_errors(refuse: Refusal) -> bool:
 def _readers_fire_nothing(lifecycle: "Lifecycle") -> None:
     for trigger in lifecycle.triggers:
         for step in trigger.dos():
-            if step.reads_only and step.fires:
-                problem = f"step {step.name} is declared to read only, and to fire triggers, which write"
-                raise refusal(lifecycle, f"trigger {trigger.name}", problem, "take reads_only or its fires away")
+            if step.reads_only and (step.fires or step.hook):
+                problem = f"step {step.name} is declared to read only, and to fire triggers or run a caller's code"
+                raise refusal(lifecycle, f"trigger {trigger.name}", problem, "take reads_only away, or the rest")
 
 
 def _steps_are_in_order(lifecycle: "Lifecycle") -> None:
@@ -355,3 +368,12 @@ def _conflicts_are_refused(lifecycle: "Lifecycle") -> None:
             if isinstance(step, Replay) and (step.conflict is None) != (step.refuse is None):
                 problem = "a replay has a conflict without a refusal, or a refusal without a conflict"
                 raise refusal(lifecycle, f"trigger {trigger.name}", problem, "give it both or neither")
+
+
+def _hooks_answer_nothing(lifecycle: "Lifecycle") -> None:
+    for trigger in lifecycle.triggers:
+        hooks = {step.name for step in trigger.dos() if step.hook}
+        for operand in trigger_operands(trigger):
+            if isinstance(operand, Of) and operand.step in hooks:
+                problem = f"it uses what the hook {operand.step} answers, which may not have run"
+                raise refusal(lifecycle, f"trigger {trigger.name}", problem, "let a step of its own answer that")

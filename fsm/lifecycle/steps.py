@@ -166,15 +166,17 @@ class Do:
     """The operation's own code at this place in the transaction, bound by name when the machine is built.
 
     It may write rows that have no lifecycle and fire the triggers that `fires` names as (lifecycle, trigger); it never
-    writes a state. What it answers is found under its name by the steps after it. One that is declared `reads_only`
-    changes no row, so that a call which ends after it has nothing to undo: the machine refuses it with DefinitionError
-    where it did change one, and its declaration where it also fires.
+    writes a state. What it answers is found under its name by the steps after it, and what it wrote is undone where the
+    call then ends without a move. One that is declared `reads_only` changes no row and needs no undoing: the machine
+    refuses it with DefinitionError where it did change one, and its declaration where it also fires. A `hook` runs only
+    where the caller has handed something over under its name.
     """
 
     name: str
     meaning: str
     fires: tuple[tuple[str, str], ...] = ()
     reads_only: bool = False
+    hook: bool = False
 
 
 @frozen(eq=False)

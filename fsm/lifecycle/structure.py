@@ -158,7 +158,9 @@ def edges(
     return tuple(Edge(source, dest, guard, writes or {}) for source in listed)
 
 
-def choice(argument: Arg, source: State, dests: Iterable[State], writes: Writes | None = None) -> tuple[Edge, ...]:
+def choice(
+    argument: Arg, source: State | Mark, dests: Iterable[State], writes: Writes | None = None
+) -> tuple[Edge, ...]:
     """Return one edge to each dest, taken where the argument is the dest's name."""
     return tuple(Edge(source, dest, Term(argument, "=", dest.name), writes or {}) for dest in dests)
 

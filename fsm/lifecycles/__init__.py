@@ -7,8 +7,25 @@ from fsm.lifecycles.driver_lease import DRIVER_LEASE
 from fsm.lifecycles.driver_task import DRIVER_TASK
 from fsm.lifecycles.hosted_room import HOSTED_ROOM
 from fsm.lifecycles.peer_reservation import PEER_RESERVATION
+from fsm.lifecycles.session_admission import SESSION_ADMISSION
+from fsm.lifecycles.worker_execution import WORKER_EXECUTION
 
-__all__ = ["DRIVER_LEASE", "DRIVER_TASK", "HOSTED_ROOM", "LIFECYCLES", "PEER_RESERVATION"]
+__all__ = [
+    "DRIVER_LEASE",
+    "DRIVER_TASK",
+    "HOSTED_ROOM",
+    "LIFECYCLES",
+    "PEER_RESERVATION",
+    "SESSION_ADMISSION",
+    "WORKER_EXECUTION",
+]
 
-LIFECYCLES: Final[tuple[Lifecycle, ...]] = (DRIVER_LEASE, DRIVER_TASK, HOSTED_ROOM, PEER_RESERVATION)
+LIFECYCLES: Final[tuple[Lifecycle, ...]] = (
+    DRIVER_LEASE,
+    DRIVER_TASK,
+    HOSTED_ROOM,
+    PEER_RESERVATION,
+    SESSION_ADMISSION,
+    WORKER_EXECUTION,
+)
 """Every lifecycle of the gateway, in the order in which the gallery shows them."""

@@ -43,7 +43,7 @@ class Locks:
         self._all = tuple(_in_order(lifecycle, trigger))
         by_key = any(lock.table is lifecycle.table for lock in self._all)
         self._follows = by_key and any(lock.follows for lock in self._all)
-        self._names_absent = lifecycle.root is None and (trigger is None or _inserts(trigger))
+        self._names_absent = (trigger is None or _inserts(trigger)) and not _under_another(lifecycle, self._all)
 
     def take(self, record: Record) -> None:
         """Lock what the trigger stands on, for its steps to read."""
@@ -75,6 +75,12 @@ class Locks:
         # No row can be locked before it is there, and two that would make it must not both find it missing.
         tx.lock_name(":".join((lock.table.name, *(str(values[column]) for column in self._lifecycle.key))))
         return tx.lock(lock.statement, values, shared=lock.shared)
+
+
+def _under_another(lifecycle: Lifecycle, locks: Sequence[_Lock]) -> bool:
+    """Say whether a row is locked ahead of the record, by which two that would make the record come in turn."""
+    own = next((index for index, lock in enumerate(locks) if lock.table is lifecycle.table), len(locks))
+    return any(not lock.shared for lock in locks[:own])
 
 
 def _inserts(trigger: Trigger) -> bool:

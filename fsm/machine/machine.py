@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from math import isfinite
+from typing import Any
 
 from transitions.core import EventData, MachineError
 
@@ -18,7 +19,7 @@ from fsm.machine.explaining import Finding, explain
 from fsm.machine.locks import Locks
 from fsm.machine.plan import Plan, Sweep
 from fsm.machine.projection import UNDECLARED, Projection
-from fsm.machine.record import NO_ROW, Action, Outcome, Record, Swept
+from fsm.machine.record import NO_CONTEXT, NO_ROW, Action, Outcome, Record, Swept
 from fsm.machine.refusals import refused
 from fsm.machine.steps import DECLINED, REPLAYED, Ran
 from storage import Row, Transaction, Value
@@ -75,16 +76,26 @@ class Machine:
                 )
         return engine
 
-    def fire(self, tx: Transaction, trigger: str, /, *, now: float, **arguments: Value) -> Outcome:
+    def fire(
+        self,
+        tx: Transaction,
+        trigger: str,
+        context: Mapping[str, Any] = NO_CONTEXT,
+        /,
+        *,
+        now: float,
+        **arguments: Value,
+    ) -> Outcome:
         """Move one record in the transaction that the caller holds; its key is among the arguments.
 
-        `now` is the instant of the call in seconds. Raises what the trigger's steps declare, ArgumentError for an
+        `now` is the instant of the call in seconds. `context` is for the operation's own steps alone, such as the
+        caller's hooks: no term and no statement reads it. Raises what the trigger's steps declare, ArgumentError for an
         unknown trigger or a missing argument. An exact retry, where the trigger replays, returns what is stored with
         `replayed`. When it raises after something was written, the transaction can only be rolled back.
         """
         plan = self._plan(trigger, "fire")
         arguments["now"] = now
-        record = self._record(tx, plan, arguments)
+        record = self._record(tx, plan, arguments, context)
         changes = tx.changes
         try:
             return self._run(plan, record)
@@ -169,9 +180,11 @@ class Machine:
             )
         return plan
 
-    def _record(self, tx: Transaction, plan: Plan, values: dict[str, Value]) -> Record:
+    def _record(
+        self, tx: Transaction, plan: Plan, values: dict[str, Value], context: Mapping[str, Any] = NO_CONTEXT
+    ) -> Record:
         if not plan.required.issubset(values):
-            if self.lifecycle.table.autoincrement and plan.trigger.creates:
+            if self.lifecycle.key_is_given_by_the_database and plan.trigger.creates:
                 # The database gives the key; until then it is null, which no stored record has.
                 values.update(dict.fromkeys(self.lifecycle.key))
             if missing := plan.required - values.keys():
@@ -181,14 +194,14 @@ class Machine:
         now = values["now"]
         if not isinstance(now, (float, int)) or not isfinite(now):
             raise ArgumentError(f"{plan.name} needs the instant of the call as a finite number of seconds; pass now")
-        return Record(tx, self.lifecycle.name, values, self._others)
+        return Record(tx, self.lifecycle.name, values, self._others, context)
 
     def _run(self, plan: Plan, record: Record) -> Outcome:
         """Run the trigger; what it wrote before it turned out to replay or to decline is undone."""
         tx = record.tx
         if tx.locks_rows:
             plan.locks.take(record)
-        mark = tx.mark() if plan.tentative else None
+        mark = tx.mark() if plan.tentative(record.context) else None
         ended = _until(plan.first, record)
         source = str(record.state)
         if ended is not None:

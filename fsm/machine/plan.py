@@ -1,6 +1,7 @@
 """A trigger, compiled: what runs before the engine is fired, what the engine is to call, what a sweep executes."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from fsm.lifecycle.declaration import Lifecycle
 from fsm.lifecycle.steps import DECLINE, Do, Load, Source, Step, Write
@@ -32,10 +33,17 @@ class Plan:
         first, inside, last = _split(trigger)
         self.comparing = first
         self.unjudged = tuple(step for step in inside if isinstance(step, Do))
-        self.may_decline = DECLINE in (self.write.stale, self.write.unmatched) and any(map(_may_write, inside))
+        self.may_decline = DECLINE in (self.write.stale, self.write.unmatched) and any(
+            isinstance(step, Do) and not step.reads_only for step in inside
+        )
         self.first, self.inside, self.last = (tuple(map(self.compiler.compile, part)) for part in (first, inside, last))
-        self.tentative = any(map(_may_write, first)) or self.may_decline
+        self._hooks = frozenset(step.name for step in first if isinstance(step, Do) and step.hook)
+        self._is_tentative = any(map(_may_write, first)) or self.may_decline
         self.swept = tuple(Sweep(lifecycle, trigger, edge) for edge in trigger.edges if trigger.kind == "sweep")
+
+    def tentative(self, context: Mapping[str, Any]) -> bool:
+        """Say whether something may be written before the call is known to move its record."""
+        return self._is_tentative or not self._hooks.isdisjoint(context)
 
 
 class Sweep:
@@ -58,7 +66,7 @@ def _split(trigger: Trigger) -> tuple[tuple[Step, ...], tuple[Step, ...], tuple[
 
 
 def _may_write(step: Step) -> bool:
-    return isinstance(step, Do) and not step.reads_only
+    return isinstance(step, Do) and not step.reads_only and not step.hook
 
 
 def _required(lifecycle: Lifecycle, trigger: Trigger) -> frozenset[str]:

@@ -12,7 +12,7 @@ from storage import Row, Transaction, Value
 if TYPE_CHECKING:
     from fsm.machine.machine import Machine
 
-__all__ = ["Action", "Nulls", "Outcome", "Record", "Swept"]
+__all__ = ["NO_CONTEXT", "NO_ROW", "Action", "Nulls", "Outcome", "Record", "Swept"]
 
 
 class Nulls(Mapping[str, Value]):
@@ -29,31 +29,28 @@ class Nulls(Mapping[str, Value]):
 
 
 NO_ROW: Final = Nulls()
+NO_CONTEXT: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class Record:
     """One record during one call: its key, state, row and values, in the transaction that the caller holds.
 
     Made by the machine and dead when the call ends. An action that an operation binds is handed it, reads `row`,
-    `values` and `found`, executes statements on `tx`, and fires what its step declares.
+    `values`, `found` and `context`, executes statements on `tx`, and fires what its step declares.
     """
 
     __slots__ = (
-        "_state",
-        "allowed",
-        "found",
-        "joined",
-        "lifecycle",
-        "locked",
-        "others",
-        "previous",
-        "row",
-        "tx",
-        "values",
+        *("_state", "allowed", "context", "found", "joined"),
+        *("lifecycle", "locked", "others", "previous", "row", "tx", "values"),
     )
 
     def __init__(
-        self, tx: Transaction, lifecycle: str, values: dict[str, Value], others: Mapping[str, "Machine"]
+        self,
+        tx: Transaction,
+        lifecycle: str,
+        values: dict[str, Value],
+        others: Mapping[str, "Machine"],
+        context: Mapping[str, Any] = NO_CONTEXT,
     ) -> None:
         self.tx = tx
         self.lifecycle = lifecycle
@@ -65,6 +62,7 @@ class Record:
         self.previous: Row | None = None
         self.allowed: tuple[tuple[str, str], ...] = ()
         self.others = others
+        self.context = context
         self._state: str | None = None
 
     @property
@@ -78,11 +76,12 @@ class Record:
         return float(self.values["now"] or 0)
 
     def fire(self, lifecycle: str, trigger: str, /, **arguments: Value) -> "Outcome":
-        """Fire another record's trigger in this transaction, at this call's instant.
+        """Fire another record's trigger in this transaction, at this call's instant, with this call's context.
 
         Raises DefinitionError unless the step that runs declares it in `fires`; the key is among the arguments.
         """
-        return self._other(lifecycle, trigger).fire(self.tx, trigger, now=self.now, **arguments)
+        other = self._other(lifecycle, trigger)
+        return other.fire(self.tx, trigger, self.context, now=self.now, **arguments)
 
     def sweep(self, lifecycle: str, trigger: str, /, **arguments: Value) -> "Swept":
         """Sweep another lifecycle's records in this transaction, at this call's instant; declared as for `fire`."""

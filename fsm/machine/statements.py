@@ -17,6 +17,7 @@ __all__ = [
     "look_statement",
     "returned",
     "select_statement",
+    "standing_statement",
     "sweep_statement",
     "write_statement",
 ]
@@ -30,8 +31,8 @@ def _by_key(key: Mapping[str, Operand]) -> str:
     return " AND ".join(f"{quoted(column)} = {literal(operand)}" for column, operand in key.items())
 
 
-def _own_key(table: Table) -> str:
-    return " AND ".join(f"{quoted(column)} = :{column}" for column in table.primary_key)
+def _own_key(lifecycle: Lifecycle) -> str:
+    return " AND ".join(f"{quoted(column)} = :{column}" for column in lifecycle.key)
 
 
 def _all_columns(table: Table) -> str:
@@ -49,7 +50,7 @@ def returned(table: Table) -> str:
 def load_statement(lifecycle: Lifecycle) -> str:
     """SELECT the record by its key."""
     table = lifecycle.table
-    return f"SELECT {_all_columns(table)} FROM {quoted(table.name)} WHERE {_own_key(table)}"
+    return f"SELECT {_all_columns(table)} FROM {quoted(table.name)} WHERE {_own_key(lifecycle)}"
 
 
 def joined_statement(lifecycle: Lifecycle) -> str | None:
@@ -57,11 +58,11 @@ def joined_statement(lifecycle: Lifecycle) -> str | None:
     if lifecycle.joined is None:
         return None
     joined = lifecycle.joined
-    return f"SELECT {_all_columns(joined)} FROM {quoted(joined.name)} WHERE {_own_key(lifecycle.table)}"
+    return f"SELECT {_all_columns(joined)} FROM {quoted(joined.name)} WHERE {_own_key(lifecycle)}"
 
 
-def _answered(trigger: Trigger, step: Authority | Look) -> str:
-    names = {*step.table.primary_key, *answered_columns(trigger, step)}
+def _answered(trigger: Trigger, step: Authority | Look, key: Iterable[str] = ()) -> str:
+    names = {*step.table.primary_key, *key, *answered_columns(trigger, step)}
     return _listed(column.name for column in step.table.columns if column.name in names)
 
 
@@ -75,11 +76,18 @@ def key_statement(table: Table, key: Mapping[str, Operand]) -> str:
     return f"SELECT {_listed(table.primary_key)} FROM {quoted(table.name)} WHERE {_by_key(key)}"
 
 
-def look_statement(trigger: Trigger, step: Look) -> str:
-    """SELECT the first row that satisfies the Look, or count them."""
+def standing_statement(step: Authority) -> str:
+    """SELECT the whole row that must stand as the caller believes."""
+    table = step.table
+    return f"SELECT {_all_columns(table)} FROM {quoted(table.name)} WHERE {_by_key(step.key)}"
+
+
+def look_statement(lifecycle: Lifecycle, trigger: Trigger, step: Look) -> str:
+    """SELECT the first row that satisfies the Look, or count them; a row of the record's table answers its key."""
     if step.count:
         return f'SELECT COUNT(*) AS "count" FROM {quoted(step.table.name)} WHERE {sql(step.where)}'
-    return f"{select_statement(step.table, step.where, step.order, _answered(trigger, step))} LIMIT 1"
+    key = lifecycle.key if step.table is lifecycle.table else ()
+    return f"{select_statement(step.table, step.where, step.order, _answered(trigger, step, key))} LIMIT 1"
 
 
 def select_statement(table: Table, where: Conditions, order: tuple[str, ...], columns: str = "") -> str:
@@ -94,7 +102,7 @@ def write_statement(lifecycle: Lifecycle, trigger: Trigger, edge: Edge) -> str:
     if not stands_for_row(edge.source):
         return _insert(lifecycle, edge) + returning
     fences = tuple(term for step in trigger.steps if isinstance(step, Fence) for term in step.terms)
-    where = f"{_own_key(lifecycle.table)} AND {_standing(edge, fences)}"
+    where = f"{_own_key(lifecycle)} AND {_standing(edge, fences)}"
     return _change(lifecycle, edge, where) + returning
 
 
@@ -130,7 +138,7 @@ def _unchanged(lifecycle: Lifecycle) -> str:
 
 def _insert(lifecycle: Lifecycle, edge: Edge) -> str:
     written = all_writes(edge)
-    columns = {column: f":{column}" for column in lifecycle.key if not lifecycle.table.autoincrement}
+    columns = {column: f":{column}" for column in lifecycle.key if not lifecycle.key_is_given_by_the_database}
     columns |= {column: _written(value) for column, value in written.items()}
     return (
         f"INSERT INTO {quoted(lifecycle.table.name)} ({_listed(columns)})"

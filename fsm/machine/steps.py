@@ -85,7 +85,7 @@ class Compiler:
         return self._reading(step, statements.authority_statement(self.trigger, step), missing)
 
     def _look(self, step: Look) -> Ran:
-        return self._reading(step, statements.look_statement(self.trigger, step), None)
+        return self._reading(step, statements.look_statement(self.lifecycle, self.trigger, step), None)
 
     def _reading(self, step: Authority | Look, statement: str, missing: Callable[[Record], str] | None) -> Ran:
         name, checks, copied = step.name, self._compiled(step.name, step.checks), self._copied(step.name)
@@ -198,11 +198,14 @@ class Compiler:
 
     def _do(self, step: Do) -> Ran:
         action, name, copied = self.actions[step.name], step.name, self._copied(step.name)
+        hook = step.hook
 
         if step.reads_only:
             action = self._reading_only(name, action)
 
         def run(record: Record) -> str | None:
+            if hook and name not in record.context:
+                return None
             record.allowed = step.fires
             answer = action(record)
             record.allowed = ()

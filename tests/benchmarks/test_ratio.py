@@ -87,9 +87,14 @@ def place(engine: Engine, path: Path) -> str:
     """Say where the databases are; memory is refused, for its fsync costs nothing."""
     if engine.is_server:
         return f"PostgreSQL {on_server('SHOW server_version')[0][0]}, fsync {on_server('SHOW fsync')[0][0]}"
+    return f"SQLite {sqlite3.sqlite_version}, on {filesystem(path)} ({path.parent})"
+
+
+def filesystem(path: Path) -> str:
+    """Return the type of the filesystem that holds the databases; memory is refused, for its fsync costs nothing."""
     found = filesystem_type(os.path.realpath(path), Path("/proc/self/mounts").read_text(encoding="utf-8"))
     assert found not in {"tmpfs", "ramfs"}, f"{path} is in memory; pass --basetemp with a folder on a disk"
-    return f"SQLite {sqlite3.sqlite_version}, on {found} ({path.parent})"
+    return found
 
 
 def lines(

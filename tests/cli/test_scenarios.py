@@ -119,8 +119,10 @@ def test_every_public_function_of_every_module_can_be_named() -> None:
         name: value for name, value in public.items() if inspect.isfunction(value)
     }
     for call in CALLS.values():
-        parameters = list(inspect.signature(call.function).parameters.values())[call.takes_database :]
+        whole = list(inspect.signature(call.function).parameters.values())
+        parameters = [each for each in whole[call.takes != "neither" :] if each.kind is not each.VAR_KEYWORD]
         assert [each.name for each in parameters] == list(call.arguments)
+        assert call.open is any(each.kind is each.VAR_KEYWORD for each in whole)
         assert {each.kind for each in parameters} <= {
             inspect.Parameter.KEYWORD_ONLY,
             inspect.Parameter.POSITIONAL_OR_KEYWORD,
@@ -365,3 +367,32 @@ def test_both_file_and_location_are_needed(arguments: tuple[str, ...], capsys: p
     """Exit 2, one line."""
     assert main(["run", *arguments]) == 2
     assert is_one_line(capsys.readouterr().err)
+
+
+SESSION: dict[str, Any] = {"call": "sessions.create_session", "with": {"session_id": "s", "source": "cli"}}
+CLAIM: dict[str, Any] = {"call": "sessions.claim_session_input", "with": {"epoch": 1, "session_id": "s"}}
+
+
+def test_a_reason_is_compared_with_the_error(play: Play) -> None:
+    """An error that carries a reason is told apart from one of its class for another reason."""
+    right = {**CLAIM, "raises": "RuntimeStoreError: stale_epoch"}
+    assert play(SESSION, right)[0] == 0
+    assert play(SESSION, {**CLAIM, "raises": "RuntimeStoreError"})[0] == 0
+    code, output, errors = play(SESSION, {**CLAIM, "raises": "RuntimeStoreError: not_found"}, options=("--json",))
+    assert (code, "expected RuntimeStoreError: not_found, found RuntimeStoreError: stale_epoch" in errors) == (1, True)
+    assert json.loads(output.splitlines()[-1])["differences"] == [
+        {"path": "raises.reason", "expected": "not_found", "found": "stale_epoch"}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("raises", "said"),
+    [
+        ("RuntimeStoreError: stale", "unknown reason stale; did you mean stale_epoch?"),
+        ("StaleLeaseError: stale_epoch", "StaleLeaseError has no reasons"),
+    ],
+)
+def test_a_reason_must_be_one(play: Play, raises: str, said: str) -> None:
+    """A reason that there is not, and one of an error without reasons, is a mistake of the scenario."""
+    code, _, errors = play({**CLAIM, "raises": raises})
+    assert (code, said in errors) == (2, True)

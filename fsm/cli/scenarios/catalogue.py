@@ -4,44 +4,56 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from types import ModuleType
-from typing import Final, Self
+from typing import Final, Literal, Self
 
 import attrs
 from attrs import frozen
 
 import fsm.errors
 import storage
-from fsm import driver, rooms
+from fsm import driver, rooms, sessions
+from fsm.schema import RUNTIME_SCHEMA
 from storage import Database
 
 __all__ = ["CALLS", "ERRORS", "MODULES", "VALUES", "Call", "hint"]
 
-MODULES: Final[tuple[ModuleType, ...]] = (driver, rooms)
+MODULES: Final[tuple[ModuleType, ...]] = (driver, rooms, sessions)
 """The modules of operations; whatever is public in one that joins them can be named at once."""
+
+Taken = Literal["database", "transaction", "neither"]
+_TAKEN: Final[Mapping[str, Taken]] = {"db": "database", "tx": "transaction"}
 
 
 @frozen
 class Call:
-    """A public function, which takes everything but the database by name."""
+    """A public function, which takes everything by name but the database, or the transaction that it is called in.
+
+    One that is `open` takes further arguments of any name.
+    """
 
     name: str
     function: Callable[..., object]
-    takes_database: bool
+    takes: Taken
     arguments: tuple[str, ...]
     required: tuple[str, ...]
+    open: bool
 
     @classmethod
     def of(cls, name: str, function: Callable[..., object]) -> Self:
         """Return the call of a function, as its signature says."""
         parameters = list(inspect.signature(function).parameters.values())
-        takes_database = bool(parameters) and parameters[0].name == "db"
-        named = parameters[1:] if takes_database else parameters
+        takes: Taken = _TAKEN.get(parameters[0].name, "neither") if parameters else "neither"
+        rest = parameters if takes == "neither" else parameters[1:]
+        named = [each for each in rest if each.kind is not each.VAR_KEYWORD]
         required = tuple(each.name for each in named if each.default is each.empty)
-        return cls(name, function, takes_database, tuple(each.name for each in named), required)
+        return cls(name, function, takes, tuple(each.name for each in named), required, len(named) < len(rest))
 
     def make(self, db: Database, arguments: Mapping[str, object]) -> object:
-        """Call the function."""
-        return self.function(db, **arguments) if self.takes_database else self.function(**arguments)
+        """Call the function, in a transaction of its own where it takes one."""
+        if self.takes == "transaction":
+            db.require(RUNTIME_SCHEMA)
+            return db.write(lambda tx: self.function(tx, **arguments))
+        return self.function(db, **arguments) if self.takes == "database" else self.function(**arguments)
 
 
 def _public() -> Iterator[tuple[ModuleType, str, object]]:

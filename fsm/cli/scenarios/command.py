@@ -50,7 +50,8 @@ def run_scenario(file: File, location: Location, *, as_json: AsJson = False) -> 
     {"$TaskIdentity": {FIELDS}} a new value, as are $DriverLease, $TaskAttempt.
 
     "expect" compares the fields that it gives, at any depth, and lists by
-    length and elements. "raises" means exactly that class. Without either
+    length and elements. "raises" means exactly that class, and with a reason
+    as in "RuntimeStoreError: stale_epoch" exactly that reason. Without either
     the call must only return.
 
     The database may hold anything already: a scenario that needs an empty one
@@ -103,11 +104,15 @@ def _difference(outcome: Outcome) -> str:
 def _contrast(outcome: Outcome) -> str:
     if isinstance(outcome.step.expected, Raises):
         found = f"the result {shown(outcome.result)}" if outcome.error is None else _error(outcome.error)
-        return f"expected {outcome.step.expected.error.__name__}, found {found}"
+        return f"expected {_named(outcome.step.expected)}, found {found}"
     if outcome.error is not None:
         return f"expected a result, found {_error(outcome.error)}"
     first, *others = outcome.differences
     return f"{first}{f' (and {len(others)} more)' if others else ''}"
+
+
+def _named(expected: Raises) -> str:
+    return expected.error.__name__ + (f": {expected.reason}" if expected.reason else "")
 
 
 def _error(error: Exception) -> str:

@@ -133,7 +133,7 @@ def _part(value: Any, part: str, owner: str) -> Any:
     elif isinstance(value, Mapping):
         parts = dict(value)
     else:
-        parts = {str(position): each for position, each in enumerate(value)} if isinstance(value, list) else {}
+        parts = {str(position): each for position, each in enumerate(value)} if isinstance(value, list | tuple) else {}
     if part not in parts:
         raise NotationError(f"unknown reference {owner}.{part}{hint(part, tuple(map(str, parts)))}")
     return parts[part]

@@ -10,6 +10,7 @@ from attrs import define, field, frozen
 
 from fsm.cli.scenarios.catalogue import CALLS, ERRORS, Call, hint
 from fsm.cli.scenarios.notation import NotationError, parse_term
+from fsm.errors import REASONS, RuntimeStoreError
 from storage.validate import number
 
 __all__ = ["Note", "Raises", "Returns", "Script", "Step", "mistake", "read_script"]
@@ -32,9 +33,10 @@ class Returns:
 
 @frozen
 class Raises:
-    """The class, and no other, of the error that a call must raise."""
+    """The class, and no other, of the error that a call must raise, and its reason where the scenario gives one."""
 
     error: type[Exception]
+    reason: str | None = None
 
 
 @frozen
@@ -96,7 +98,7 @@ class _Reader:
 
     def _arguments(self, call: Call, given: dict[str, Any]) -> dict[str, object]:
         for name in given:
-            if name not in call.arguments:
+            if name not in call.arguments and not call.open:
                 raise NotationError(f"{call.name} takes no {name}{hint(name, call.arguments)}")
         if missing := [name for name in call.required if name not in given]:
             raise NotationError(f"{call.name} needs {', '.join(missing)}")
@@ -104,7 +106,7 @@ class _Reader:
 
     def _expected(self, entry: dict[str, Any]) -> Returns | Raises | None:
         if "raises" in entry:
-            return Raises(_found(entry["raises"], ERRORS, "error"))
+            return _raises(entry["raises"])
         return Returns(parse_term(entry["expect"], self.names)) if "expect" in entry else None
 
     def _save(self, step: Step) -> None:
@@ -145,6 +147,17 @@ def _check_keys(entry: dict[str, Any]) -> None:
         raise NotationError("a line has a call, or a note")
     if "raises" in entry and (other := {"expect", "as"} & entry.keys()):
         raise NotationError(f"{min(other)} and raises exclude each other: a call that raises returns nothing")
+
+
+def _raises(told: str) -> Raises:
+    """Return what is raised: an error's name, and after a colon the reason of one that has reasons."""
+    name, colon, reason = told.partition(":")
+    error = _found(name, ERRORS, "error")
+    if not colon:
+        return Raises(error)
+    if not issubclass(error, RuntimeStoreError):
+        raise NotationError(f"{name} has no reasons; name the error alone")
+    return Raises(error, _found(reason.strip(), {each: each for each in REASONS}, "reason"))
 
 
 def _found(name: str, known: Mapping[str, Any], kind: str) -> Any:

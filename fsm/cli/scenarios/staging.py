@@ -80,7 +80,7 @@ class Stage:
             arguments = {name: value_of(term, self.saved) for name, term in step.arguments.items()}
             result = step.call.make(self.db, arguments)
         except (LifecycleError, StorageError) as error:
-            return Outcome(step, expected, None, error, tuple(_of_raising(step, type(error))))
+            return Outcome(step, expected, None, error, tuple(_of_raising(step, error)))
         if step.saved_as is not None:
             self.saved[step.saved_as] = result
         found = plain(result)
@@ -89,10 +89,15 @@ class Stage:
         return Outcome(step, expected, found, None, tuple(_of_raising(step, None)))
 
 
-def _of_raising(step: Step, raised: type[Exception] | None) -> Iterator[Difference]:
+def _of_raising(step: Step, error: Exception | None) -> Iterator[Difference]:
+    raised = None if error is None else type(error)
     expected = step.expected.error if isinstance(step.expected, Raises) else None
     if raised is not expected:
         yield Difference("raises", *(None if each is None else each.__name__ for each in (expected, raised)))
+    elif isinstance(step.expected, Raises) and step.expected.reason is not None:
+        reason = getattr(error, "reason", None)
+        if reason != step.expected.reason:
+            yield Difference("raises.reason", step.expected.reason, reason)
 
 
 @contextmanager

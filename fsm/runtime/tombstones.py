@@ -1,0 +1,42 @@
+"""What is left of a deleted session's admissions: identity, outcome and digests, and no word of its user."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from fsm.runtime.keys import RESULT_PREFIX, TERMINAL_ADMISSION_PREFIX, identity_key
+from fsm.runtime.meta import forget, keep, kept
+from storage import Row, Transaction, Value
+
+__all__ = ["buried_admission", "bury_admission", "result_digest"]
+
+_KEPT = (
+    *("seq", "admission_id", "request_id", "principal_id", "target_session_id", "payload_digest"),
+    *("intent", "status", "outcome", "owner_epoch", "generation"),
+)
+
+
+def result_digest(result_json: str | None) -> str | None:
+    """Return the SHA-256 of a stored result, or None where none was stored."""
+    return None if result_json is None else hashlib.sha256(result_json.encode()).hexdigest()
+
+
+def bury_admission(tx: Transaction, row: Mapping[str, Value]) -> None:
+    """Keep a tombstone of the admission and of its identity, and forget its result."""
+    admission_id = str(row["admission_id"])
+    result_key = RESULT_PREFIX + admission_id
+    tombstone = {column: row[column] for column in _KEPT} | {"result_digest": result_digest(kept(tx, result_key))}
+    identity = identity_key(str(row["principal_id"]), str(row["target_session_id"]), str(row["request_id"]))
+    keep(tx, TERMINAL_ADMISSION_PREFIX + admission_id, json.dumps(tombstone, ensure_ascii=False))
+    keep(tx, identity, json.dumps(admission_id, ensure_ascii=False))
+    forget(tx, result_key)
+
+
+def buried_admission(tx: Transaction, admission_id: str) -> Row | None:
+    """Return the tombstone as the row that the admission had, with an empty payload, and `result_digest`; or None."""
+    stored = kept(tx, TERMINAL_ADMISSION_PREFIX + admission_id)
+    if stored is None:
+        return None
+    row: dict[str, Any] = json.loads(stored)
+    return {**row, "payload_json": "{}", "lineage_json": "[]", "retired_at": None}

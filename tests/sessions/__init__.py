@@ -1,0 +1,1 @@
+"""Sessions: what is stored of them, and what is asked of them."""
