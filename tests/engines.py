@@ -124,7 +124,7 @@ class Postgres(Engine):
     def empty(self) -> str:
         """Return the URL of a schema whose tables are empty, if there are any."""
         _keep_warm(self._isolation)
-        schema, state = self._unused.popitem() if self._unused else (_new_schema(), "")
+        schema, state = self._unused.popitem() if self._unused else _made_schema()
         self._lent[schema] = state
         return url_of(schema, isolation=self._isolation)
 
@@ -144,10 +144,9 @@ class Postgres(Engine):
         super().dispose()
         while self._lent:
             schema, state = self._lent.popitem()
-            now = _state_of(schema)
-            if now == state or _shape_of(schema) == _made_shape():
+            if _state_of(schema) == state:
                 _clear(schema)
-                self._unused[schema] = now
+                self._unused[schema] = state
             else:
                 self._own.append(schema)
         while self._own:
@@ -175,16 +174,14 @@ def drop(schema: str) -> None:
     on_server(f"DROP SCHEMA IF EXISTS {quoted(schema)} CASCADE")
 
 
-@cache
-def _made_shape() -> str:
+def _made_schema() -> tuple[str, str]:
+    """Return a schema with every table of the gateway, and its state."""
     schema = _new_schema()
     handle = storage.open_database(url_of(schema))
     for each in SCHEMAS:
         handle.require(each)
     handle.close()
-    shape = _shape_of(schema)
-    drop(schema)
-    return shape
+    return schema, _state_of(schema)
 
 
 def _clear(schema: str) -> None:
@@ -211,11 +208,6 @@ def _state_of(schema: str) -> str:
     return str(state)
 
 
-def _shape_of(schema: str) -> str:
-    ((shape,),) = on_server(_SHAPE, {"schema": schema})
-    return str(shape).replace(schema, "schema")
-
-
 _STATE: Final = """
     WITH tables AS (SELECT oid, xmin FROM pg_class WHERE relnamespace = to_regnamespace(%s))
     SELECT concat_ws(' ',
@@ -226,18 +218,6 @@ _STATE: Final = """
             WHERE conrelid IN (SELECT oid FROM tables)),
         (SELECT concat(count(*), ':', max(xmin::text::bigint)) FROM pg_trigger
             WHERE tgrelid IN (SELECT oid FROM tables)))
-"""
-_SHAPE: Final = """
-    SELECT string_agg(part, '; ' ORDER BY part) FROM (
-        SELECT concat_ws(' ', class.relkind, class.relname, attribute.attname, attribute.atttypid::regtype,
-            attribute.attnotnull, attribute.attisdropped, attribute.attidentity) AS part
-        FROM pg_class AS class JOIN pg_attribute AS attribute ON attribute.attrelid = class.oid AND attnum > 0
-        WHERE class.relnamespace = to_regnamespace(%(schema)s)
-        UNION ALL SELECT concat_ws(' ', conrelid::regclass, pg_get_constraintdef(oid)) FROM pg_constraint
-        WHERE connamespace = to_regnamespace(%(schema)s)
-        UNION ALL SELECT pg_get_triggerdef(pg_trigger.oid) FROM pg_trigger
-        JOIN pg_class ON pg_class.oid = tgrelid WHERE relnamespace = to_regnamespace(%(schema)s) AND NOT tgisinternal
-    ) AS parts
 """
 
 
