@@ -1,6 +1,5 @@
 """PostgreSQL connections: how one is opened and checked, what its values and its errors mean."""
 
-import select
 from decimal import Decimal
 from typing import Any, Final
 
@@ -85,8 +84,9 @@ def make_pool(target: Target) -> ConnectionPool[Connection]:
         max_size=target.pool_size,
         open=True,
         configure=_configure,
-        check=_check,
         timeout=POOL_TIMEOUT_SECONDS,
+        # A try that has begun is not given up sooner than a caller; without one, the next caller begins one at once.
+        reconnect_timeout=POOL_TIMEOUT_SECONDS,
         name=target.shown,
     )
 
@@ -98,17 +98,6 @@ def _configure(connection: Connection) -> None:
     connection.adapters.register_dumper(int, _Integer)
     connection.adapters.register_dumper(bool, _Integer)
     connection.adapters.register_dumper(str, StrDumper)
-
-
-def _check(connection: Connection) -> None:
-    """Refuse a connection that has died while nobody used it.
-
-    An idle connection has nothing to read but the news of its end, so that asking the system is enough: a round trip
-    for each transaction would cost as much as one of its statements.
-    """
-    readable, _, _ = select.select([connection.fileno()], [], [], 0)
-    if readable:
-        ConnectionPool.check_connection(connection)
 
 
 def translate(exc: BaseException) -> StorageError:

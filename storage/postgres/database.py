@@ -29,6 +29,7 @@ _LONGEST_PAUSE_SECONDS = 0.25
 _LOCK_WAITS = 5
 _LOCK_NOT_AVAILABLE = "55P03"
 _CONNECTIONS_TRIED = 3
+"""Beyond as many as may have died in the pool."""
 
 
 def pause(attempt: int) -> None:
@@ -214,8 +215,11 @@ def _roll_back(connection: Connection, transaction: PostgresTransaction) -> None
 
 
 def _ready(pool: ConnectionPool[Connection], statement: str) -> Connection:
-    """Take a connection on which BEGIN has succeeded: one that turns out to be dead has cost nothing yet."""
-    for remaining in reversed(range(_CONNECTIONS_TRIED)):
+    """Take a connection on which BEGIN has succeeded: one that turns out to be dead has cost nothing yet.
+
+    After a restart of the server every idle one is dead. The pool's own check would pause ever longer between them.
+    """
+    for remaining in reversed(range(pool.max_size + _CONNECTIONS_TRIED)):
         connection = _taken(pool)
         try:
             connection.execute(statement)
@@ -237,8 +241,8 @@ def _taken(pool: ConnectionPool[Connection]) -> Connection:
         return pool.getconn()
     except (PoolTimeout, TooManyRequests) as exc:
         raise DatabaseUnavailableError(
-            f"all {pool.max_size} connections of this handle are in use, or the server lets no further one in; end "
-            "transactions sooner, or give the URL a larger pool_size, then try again"
+            f"all {pool.max_size} connections of this handle are in use, or the server is not there or lets no further "
+            "one in; see that it runs, end transactions sooner, or give the URL a larger pool_size, then try again"
         ) from exc
     except PoolClosed as exc:
         raise StorageError(CLOSED) from exc
