@@ -15,16 +15,18 @@ from storage.errors import ConstraintError, DatabaseUnavailableError, StorageErr
 from storage.postgres.target import Target
 from storage.validate import INTEGER_MAXIMUM, INTEGER_MINIMUM
 
-__all__ = ["FAILURES", "Connection", "connect", "make_pool", "translate"]
+__all__ = ["FAILURES", "IDLED", "Connection", "connect", "make_pool", "translate"]
 
 Connection = psycopg.Connection[DictRow]
 
 FAILURES: Final = (psycopg.Error, OverflowError, UnicodeError)
 """What psycopg raises, and what adapting a value that no column can hold raises on the way."""
 
+IDLED: Final = errors.IdleInTransactionSessionTimeout
+"""What the server says of a transaction that it has ended since nothing was asked of it: it can have no COMMIT."""
+
 POOL_TIMEOUT_SECONDS: Final = 10.0
 _OLDEST: Final = 120000
-_LOST_RACE: Final = (errors.SerializationFailure, errors.DeadlockDetected, errors.LockNotAvailable)
 
 
 class LostRaceError(DatabaseUnavailableError):
@@ -103,23 +105,57 @@ def _configure(connection: Connection) -> None:
 def translate(exc: BaseException) -> StorageError:
     """Return the storage error for what psycopg raised; its text names the code, never a value."""
     code = getattr(exc, "sqlstate", None) or type(exc).__name__
-    if isinstance(exc, errors.IntegrityError):
-        return ConstraintError(f"the statement breaks a constraint of its table ({code}); nothing of it was stored")
-    if isinstance(exc, _LOST_RACE):
-        return LostRaceError(
-            f"other transactions kept the rows of this one locked or changed them ({code}); nothing of it was stored: "
-            "try again, and see that no transaction is left open for long"
-        )
-    if isinstance(exc, errors.QueryCanceled):
-        return DatabaseUnavailableError(
-            f"a statement ran longer than statement_timeout allows ({code}); nothing of its transaction was stored: "
-            "try again when the server is less busy, or give the URL another statement_timeout"
-        )
-    if isinstance(exc, psycopg.OperationalError):
-        return DatabaseUnavailableError(
-            f"the database server cannot be reached, or has ended the connection ({code}); nothing of the transaction "
-            "was stored: see that the server runs and lets this user in, then try again"
-        )
-    if isinstance(exc, OverflowError | UnicodeError | psycopg.DataError):
-        return StorageError(f"a parameter cannot be stored ({code}); expected 64-bit integers and well-formed text")
+    for classes, error, text in _MEANINGS:
+        if isinstance(exc, classes):
+            return error(text.format(code=code))
     return StorageError(f"PostgreSQL refused the statement ({code}); the cause has the details")
+
+
+_MEANINGS: Final[tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], type[StorageError], str], ...]] = (
+    (
+        errors.IntegrityError,
+        ConstraintError,
+        "the statement breaks a constraint of its table ({code}); nothing of it was stored",
+    ),
+    (
+        (errors.SerializationFailure, errors.DeadlockDetected, errors.LockNotAvailable),
+        LostRaceError,
+        "other transactions kept the rows of this one locked or changed them ({code}); nothing of it was stored: try "
+        "again, and see that no transaction is left open for long",
+    ),
+    (
+        errors.QueryCanceled,
+        DatabaseUnavailableError,
+        "a statement ran longer than statement_timeout allows ({code}); nothing of its transaction was stored: try "
+        "again when the server is less busy, or give the URL another statement_timeout",
+    ),
+    (
+        IDLED,
+        DatabaseUnavailableError,
+        "the transaction did nothing for longer than idle_in_transaction_session_timeout allows ({code}); nothing of "
+        "it was stored: do not wait or compute inside a transaction, or give the URL another timeout",
+    ),
+    (
+        errors.ReadOnlySqlTransaction,
+        DatabaseUnavailableError,
+        "the server takes no writes now ({code}); nothing of the transaction was stored: see that the URL leads to a "
+        "primary server, then try again",
+    ),
+    (
+        (errors.DiskFull, errors.OutOfMemory),
+        DatabaseUnavailableError,
+        "the server lacks disk or memory ({code}); nothing of the transaction was stored: make room, then try again",
+    ),
+    (
+        psycopg.OperationalError,
+        DatabaseUnavailableError,
+        "the database server cannot be reached, or has ended the connection ({code}); nothing of the transaction was "
+        "stored: see that the server runs and lets this user in, then try again",
+    ),
+    (
+        (OverflowError, UnicodeError, psycopg.DataError),
+        StorageError,
+        "a parameter cannot be stored ({code}); expected 64-bit integers and well-formed text",
+    ),
+)
+"""What the first class that fits means to a caller."""

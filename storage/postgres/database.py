@@ -13,7 +13,7 @@ from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout, TooManyRequest
 from storage.engine import Handle, Options
 from storage.errors import OUTCOME_UNKNOWN, DatabaseUnavailableError, OutcomeUnknownError, StorageError
 from storage.port import Result, Transaction
-from storage.postgres.connection import FAILURES, Connection, LostRaceError, make_pool, translate
+from storage.postgres.connection import FAILURES, IDLED, Connection, LostRaceError, make_pool, translate
 from storage.postgres.migrate import MIGRATOR
 from storage.postgres.target import Target, local_settings
 from storage.postgres.transaction import READING, WRITING, PostgresTransaction
@@ -175,9 +175,9 @@ class PostgresDatabase(Handle):
                 yield transaction
             except BaseException as failure:
                 _roll_back(connection, transaction)
-                # An error that the body made of a lost race says less than the race.
-                if transaction.lost_race is not None and failure is not transaction.lost_race:
-                    raise transaction.lost_race from failure
+                # An error that the body made of a lost race says less than the race; its cause stays the server's.
+                if transaction.lost_race not in (None, failure) and isinstance(failure, Exception):
+                    raise transaction.lost_race from transaction.lost_race.__cause__
                 raise
             _commit(connection, transaction)
         transaction.run_actions()
@@ -192,9 +192,9 @@ def _commit(connection: Connection, transaction: PostgresTransaction) -> None:
     try:
         answer = connection.execute("COMMIT").statusmessage
     except FAILURES as exc:
-        if connection.closed:
+        if connection.closed and not isinstance(exc, IDLED):
             raise OutcomeUnknownError(OUTCOME_UNKNOWN) from exc
-        # The server is there, and says that it has not committed.
+        # The server has said that it has not committed.
         raise translate(exc) from exc
     except BaseException:
         connection.close()
