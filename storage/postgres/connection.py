@@ -4,6 +4,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 import psycopg
+from attrs import frozen
 from psycopg import errors
 from psycopg.adapt import Buffer, Loader
 from psycopg.rows import DictRow, dict_row
@@ -105,54 +106,61 @@ def _configure(connection: Connection) -> None:
 def translate(exc: BaseException) -> StorageError:
     """Return the storage error for what psycopg raised; its text names the code, never a value."""
     code = getattr(exc, "sqlstate", None) or type(exc).__name__
-    for classes, error, text in _MEANINGS:
-        if isinstance(exc, classes):
-            return error(text.format(code=code))
+    for meaning in _MEANINGS:
+        if isinstance(exc, meaning.classes):
+            return meaning.error(meaning.text.format(code=code))
     return StorageError(f"PostgreSQL refused the statement ({code}); the cause has the details")
 
 
-_MEANINGS: Final[tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], type[StorageError], str], ...]] = (
-    (
+@frozen
+class _Meaning:
+    classes: type[BaseException] | tuple[type[BaseException], ...]
+    error: type[StorageError]
+    text: str
+
+
+_MEANINGS: Final = (
+    _Meaning(
         errors.IntegrityError,
         ConstraintError,
         "the statement breaks a constraint of its table ({code}); nothing of it was stored",
     ),
-    (
+    _Meaning(
         (errors.SerializationFailure, errors.DeadlockDetected, errors.LockNotAvailable),
         LostRaceError,
         "other transactions kept the rows of this one locked or changed them ({code}); nothing of it was stored: try "
         "again, and see that no transaction is left open for long",
     ),
-    (
+    _Meaning(
         errors.QueryCanceled,
         DatabaseUnavailableError,
         "a statement ran longer than statement_timeout allows ({code}); nothing of its transaction was stored: try "
         "again when the server is less busy, or give the URL another statement_timeout",
     ),
-    (
+    _Meaning(
         IDLED,
         DatabaseUnavailableError,
         "the transaction did nothing for longer than idle_in_transaction_session_timeout allows ({code}); nothing of "
         "it was stored: do not wait or compute inside a transaction, or give the URL another timeout",
     ),
-    (
+    _Meaning(
         errors.ReadOnlySqlTransaction,
         DatabaseUnavailableError,
         "the server takes no writes now ({code}); nothing of the transaction was stored: see that the URL leads to a "
         "primary server, then try again",
     ),
-    (
+    _Meaning(
         (errors.DiskFull, errors.OutOfMemory),
         DatabaseUnavailableError,
         "the server lacks disk or memory ({code}); nothing of the transaction was stored: make room, then try again",
     ),
-    (
+    _Meaning(
         psycopg.OperationalError,
         DatabaseUnavailableError,
         "the database server cannot be reached, or has ended the connection ({code}); nothing of the transaction was "
         "stored: see that the server runs and lets this user in, then try again",
     ),
-    (
+    _Meaning(
         (OverflowError, UnicodeError, psycopg.DataError),
         StorageError,
         "a parameter cannot be stored ({code}); expected 64-bit integers and well-formed text",
