@@ -13,7 +13,7 @@ from psycopg.types.string import StrDumper
 from psycopg_pool import ConnectionPool
 
 from storage.errors import ConstraintError, DatabaseUnavailableError, StorageError, UnsupportedDatabaseError
-from storage.postgres.target import Target
+from storage.postgres.target import Target, local_settings
 from storage.validate import INTEGER_MAXIMUM, INTEGER_MINIMUM
 
 __all__ = ["FAILURES", "IDLED", "Connection", "connect", "make_pool", "translate"]
@@ -63,11 +63,17 @@ def connect(target: Target) -> None:
 
     Raises:
         DatabaseUnavailableError: it cannot be reached, or refuses the connection.
+        StorageError: it does not take a setting of the URL.
         UnsupportedDatabaseError: it is older than PostgreSQL 12, or its encoding is not UTF-8.
     """
     try:
         with psycopg.connect(target.conninfo, autocommit=True) as connection:
+            connection.execute(f"BEGIN; {local_settings(target)}; ROLLBACK")
             version, encoding = connection.info.server_version, connection.info.parameter_status("server_encoding")
+    except psycopg.DataError as exc:
+        raise StorageError(
+            f"db: expected timeouts such as 2s or 500ms in the URL, found another one ({exc.sqlstate}); mend the URL"
+        ) from exc
     except FAILURES as exc:
         raise translate(exc) from exc
     if version < _OLDEST or encoding != "UTF8":
