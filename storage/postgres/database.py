@@ -59,6 +59,7 @@ class PostgresDatabase(Handle):
         self._required: set[Schema] = set()
         settings = local_settings(target, synchronous=options.synchronous)
         self._begin_write = f"BEGIN; {settings}"
+        self._begin_migrating = f"BEGIN ISOLATION LEVEL READ COMMITTED; {settings}"
         self._begin_read = f"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; {settings}"
         self._start()
 
@@ -69,29 +70,15 @@ class PostgresDatabase(Handle):
 
     def write(self, body: Callable[[Transaction], Result]) -> Result:
         """Run `body` between BEGIN and COMMIT, again where it lost against another transaction; see the port."""
-        lock_waits = 0
-        for attempt in range(_ATTEMPTS):
-            try:
-                with self._writing() as transaction:
-                    return body(transaction)
-            except LostRaceError as lost:
-                lock_waits += getattr(lost.__cause__, "sqlstate", None) == _LOCK_NOT_AVAILABLE
-                if lock_waits >= _LOCK_WAITS or attempt == _ATTEMPTS - 1:
-                    raise
-            self._pause(attempt)
-        raise AssertionError  # pragma: no cover - the last attempt returns or raises
+        return self._again(lambda: self._written(self._begin_write, body))
 
     def read(self, body: Callable[[Transaction], Result]) -> Result:
-        """Run `body` on one snapshot; see the port."""
-        with self._begun(self._begin_read, READING) as (connection, transaction):
-            try:
-                return body(transaction)
-            finally:
-                _roll_back(connection, transaction)
+        """Run `body` on one snapshot, again where it lost against a lock; see the port."""
+        return self._again(lambda: self._seen(body))
 
     def transaction(self) -> AbstractContextManager[Transaction]:
         """Open a write transaction for a `with` block; see the port."""
-        return self._writing()
+        return self._writing(self._begin_write)
 
     def require(self, schema: Schema) -> None:
         """Make sure of the tables of `schema`; see the port."""
@@ -133,8 +120,12 @@ class PostgresDatabase(Handle):
             MIGRATOR.migrate(transaction, schema)
 
         if self._target.schema is not None:
-            self.write(self._make_schema)
-        self.write(body)
+            self._migrating(self._make_schema)
+        self._migrating(body)
+
+    def _migrating(self, body: Callable[[Transaction], None]) -> None:
+        # Whatever the server's default: what others have made must be seen by whoever has waited for them.
+        self._again(lambda: self._written(self._begin_migrating, body))
 
     def _make_schema(self, transaction: Transaction) -> None:
         name = self._target.schema or ""
@@ -142,6 +133,29 @@ class PostgresDatabase(Handle):
         # Asked first, since who may use a schema need not be allowed to make one.
         if not transaction.execute("SELECT 1 AS found FROM pg_namespace WHERE nspname = :name", {"name": name}):
             transaction.execute(f"CREATE SCHEMA {quoted(name)}")
+
+    def _again(self, attempt: Callable[[], Result]) -> Result:
+        lock_waits = 0
+        for number in range(_ATTEMPTS):
+            try:
+                return attempt()
+            except LostRaceError as lost:
+                lock_waits += getattr(lost.__cause__, "sqlstate", None) == _LOCK_NOT_AVAILABLE
+                if lock_waits >= _LOCK_WAITS or number == _ATTEMPTS - 1:
+                    raise
+            self._pause(number)
+        raise AssertionError  # pragma: no cover - the last attempt returns or raises
+
+    def _written(self, statement: str, body: Callable[[Transaction], Result]) -> Result:
+        with self._writing(statement) as transaction:
+            return body(transaction)
+
+    def _seen(self, body: Callable[[Transaction], Result]) -> Result:
+        with self._begun(self._begin_read, READING) as (connection, transaction):
+            try:
+                return body(transaction)
+            finally:
+                _roll_back(connection, transaction)
 
     def _check_usable(self) -> None:
         if self._closed:
@@ -167,10 +181,10 @@ class PostgresDatabase(Handle):
                 pool.putconn(connection)
 
     @contextmanager
-    def _writing(self) -> Iterator[Transaction]:
+    def _writing(self, statement: str) -> Iterator[Transaction]:
         if self.read_only:
             raise StorageError(READ_ONLY)
-        with self._begun(self._begin_write, WRITING) as (connection, transaction):
+        with self._begun(statement, WRITING) as (connection, transaction):
             try:
                 yield transaction
             except BaseException as failure:

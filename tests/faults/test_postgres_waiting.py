@@ -82,6 +82,19 @@ def test_a_lock_that_is_let_go_in_time_costs_nothing_but_time(
     report_faults(Figures(injected=1))
 
 
+def test_a_read_that_has_to_wait_is_run_again_too(
+    engine: Engine, report_faults: Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A read that waits for a table which another program changes is answered once that is done, or told in the end."""
+    db = opened(engine, "&lock_timeout=50ms")
+    with elsewhere(db, "LOCK TABLE notes"), pytest.raises(storage.DatabaseUnavailableError, match="55P03"):
+        grants(db)
+    with elsewhere(db, "LOCK TABLE notes") as other:
+        monkeypatch.setattr(db, "_pause", lambda attempt: other.rollback() if attempt == 2 else None)
+        assert grants(db) == ["a", "b"]
+    report_faults(Figures(injected=2))
+
+
 def test_a_statement_that_runs_too_long_is_unavailable(engine: Engine, report_faults: Report) -> None:
     """statement_timeout ends the call in a clear error; nothing is stored, nothing is run again, and the next works."""
     db, runs = opened(engine, "&statement_timeout=100ms"), list[int]()
