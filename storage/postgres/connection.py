@@ -39,7 +39,7 @@ class _Number(Loader):
 
     def load(self, data: Buffer) -> int | float:
         found = Decimal(bytes(data).decode())
-        return int(found) if found == found.to_integral_value() else float(found)
+        return int(found) if found.is_finite() and found == found.to_integral_value() else float(found)
 
 
 class _Truth(Loader):
