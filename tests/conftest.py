@@ -12,6 +12,8 @@ from tests.engines import ENGINES, Engine, Postgres, make_engine
 from tests.faults.figures import summary
 from tests.world import ManualClock, World
 
+pytest_plugins = ("tests.reported",)
+
 # An engine gives each example a database of its own, and a server takes its time for that.
 settings.register_profile(
     "tests", deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
