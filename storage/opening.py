@@ -248,8 +248,8 @@ def _place(text: str, error: ErrorOf) -> _Place:
     if scheme is None or (engine is None and len(scheme["slashes"]) == 1):
         path = os.path.realpath(text)
         return _Place(path, partial(_open_file, path), lambda: not _is_file(path), partial(_open_beside, path))
-    # pathlib makes one slash of two.
-    url = f"{scheme['name'].lower()}://{text[scheme.end() :].strip()}"
+    # pathlib makes one slash of two; a third begins the path of a URL without a host.
+    url = f"{scheme['name'].lower()}:{scheme['slashes'].rjust(2, '/')}{text[scheme.end() :].strip()}"
     name = None if engine is None else engine.name_of(url)
     if engine is None or name is None:
         # Whatever stands in a URL may be a password, so that nothing of it is shown.

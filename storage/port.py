@@ -158,6 +158,8 @@ class Database(ABC):
     def read(self, body: Callable[[Transaction], Result]) -> Result:
         """Run `body` on one consistent snapshot that it cannot write to, and return what it returns.
 
+        An engine may run `body` again, as in `write`.
+
         Raises:
             StorageError: the handle is closed, this thread already has a transaction open on it, or
                 `body` tries to write.

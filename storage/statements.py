@@ -24,7 +24,9 @@ _OPAQUE_OR_WORD = re.compile(rf"(?:{OPAQUE})|(?P<word>[A-Za-z_][A-Za-z0-9_]*)", 
 _CONTROL = frozenset(
     {
         *("BEGIN", "START", "COMMIT", "END", "ROLLBACK", "ABORT", "SAVEPOINT", "RELEASE"),
-        *("SET", "PRAGMA", "ATTACH", "DETACH", "VACUUM"),
+        *("SET", "RESET", "DISCARD", "LOAD", "LISTEN", "UNLISTEN", "PRAGMA", "ATTACH", "DETACH", "VACUUM"),
+        # PREPARE TRANSACTION takes the transaction out of the hands of whoever commits it.
+        *("PREPARE", "EXECUTE", "DEALLOCATE"),
     }
 )
 _READING = frozenset({"SELECT", "WITH", "VALUES", "EXPLAIN"})

@@ -9,7 +9,10 @@ from hypothesis import HealthCheck, settings
 
 import storage
 from tests.engines import ENGINES, Engine, Postgres, make_engine
+from tests.faults.figures import summary
 from tests.world import ManualClock, World
+
+pytest_plugins = ("tests.reported",)
 
 # An engine gives each example a database of its own, and a server takes its time for that.
 settings.register_profile(
@@ -49,6 +52,14 @@ def _is_possible(item: pytest.Item) -> bool:
 def pytest_sessionfinish() -> None:
     """Leave nothing on the server."""
     Postgres.finish()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what came of the faults that were injected."""
+    reports = [each for group in terminalreporter.stats.values() for each in group]
+    if line := summary(pair for each in reports for pair in getattr(each, "user_properties", ())):
+        terminalreporter.section("faults on a real server")
+        terminalreporter.write_line(line)
 
 
 @pytest.fixture

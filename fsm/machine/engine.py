@@ -1,8 +1,8 @@
 """The `transitions` machine underneath, without the parts of it that no declaration uses.
 
-Sources, guards, callbacks and their order are the library's own. Left out are its queue, its finalizers, the look-up of
-callbacks by name, callbacks of states, and a log line for each step: together they cost as much as all the rest of a
-call.
+Sources, guards, callbacks and their order are the library's own. Left out are its queue, its preparations and its
+finalizers, the look-up of callbacks by name, callbacks of states, and a log line for each step: together they cost as
+much as all the rest of a call.
 """
 
 from collections.abc import Callable
@@ -13,13 +13,14 @@ from transitions.core import Event, EventData, Machine, Transition
 __all__ = ["Engine"]
 
 _Callback = Callable[[EventData], None]
+_Guard = Callable[[EventData], bool]
 
 
 class _Edge(Transition):
     def execute(self, event_data: EventData) -> bool:
         """Try the guards; then run what belongs before the move, move, and run what belongs after it."""
         for condition in self.conditions:
-            if not condition.check(event_data):
+            if not cast("_Guard", condition.func)(event_data):
                 return False
         for callback in self.before:
             cast("_Callback", callback)(event_data)
@@ -32,11 +33,17 @@ class _Edge(Transition):
 class _Trigger(Event):
     def trigger(self, model: object, *args: Any, **kwargs: Any) -> bool:
         """Refuse a wrong source with MachineError; say whether an edge was taken."""
-        event_data = EventData(None, self, self.machine, model, args=args, kwargs=kwargs)
-        event_data.state = self.machine.get_model_state(model)
-        if self._is_valid_source(event_data.state):
-            self._process(event_data)
-        return bool(event_data.result)
+        name: str = model._state  # type: ignore[attr-defined]  # noqa: SLF001 # the record's state, as above
+        state = self.machine.states[name]
+        if name not in self.transitions:
+            return self._is_valid_source(state)
+        event_data = EventData(state, self, self.machine, model, args=args, kwargs=kwargs)
+        for edge in self.transitions[name]:
+            event_data.transition = edge
+            if edge.execute(event_data):
+                event_data.result = True
+                return True
+        return False
 
 
 class Engine(Machine):

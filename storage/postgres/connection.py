@@ -2,12 +2,12 @@
 
 import ctypes
 import os
-import select
 import threading
 from decimal import Decimal
 from typing import Any, Final
 
 import psycopg
+from attrs import frozen
 from psycopg import errors
 from psycopg.adapt import Buffer, Loader
 from psycopg.rows import DictRow, dict_row
@@ -16,19 +16,21 @@ from psycopg.types.string import StrDumper
 from psycopg_pool import ConnectionPool
 
 from storage.errors import ConstraintError, DatabaseUnavailableError, StorageError, UnsupportedDatabaseError
-from storage.postgres.target import Target
+from storage.postgres.target import Target, local_settings
 from storage.validate import INTEGER_MAXIMUM, INTEGER_MINIMUM
 
-__all__ = ["FAILURES", "POOLS", "Connection", "LostRaceError", "connect", "translate"]
+__all__ = ["FAILURES", "IDLED", "POOLS", "Connection", "LostRaceError", "connect", "translate"]
 
 Connection = psycopg.Connection[DictRow]
 
 FAILURES: Final = (psycopg.Error, OverflowError, UnicodeError)
 """What psycopg raises, and what adapting a value that no column can hold raises on the way."""
 
+IDLED: Final = errors.IdleInTransactionSessionTimeout
+"""What the server says of a transaction that it has ended since nothing was asked of it: it can have no COMMIT."""
+
 POOL_TIMEOUT_SECONDS: Final = 10.0
 _OLDEST: Final = 120000
-_LOST_RACE: Final = (errors.SerializationFailure, errors.DeadlockDetected, errors.LockNotAvailable)
 
 
 class LostRaceError(DatabaseUnavailableError):
@@ -40,7 +42,7 @@ class _Number(Loader):
 
     def load(self, data: Buffer) -> int | float:
         found = Decimal(bytes(data).decode())
-        return int(found) if found == found.to_integral_value() else float(found)
+        return int(found) if found.is_finite() and found == found.to_integral_value() else float(found)
 
 
 class _Truth(Loader):
@@ -64,11 +66,17 @@ def connect(target: Target) -> None:
 
     Raises:
         DatabaseUnavailableError: it cannot be reached, or refuses the connection.
+        StorageError: it does not take a setting of the URL.
         UnsupportedDatabaseError: it is older than PostgreSQL 12, or its encoding is not UTF-8.
     """
     try:
         with psycopg.connect(target.conninfo, autocommit=True) as connection:
+            connection.execute(f"BEGIN; {local_settings(target)}; ROLLBACK")
             version, encoding = connection.info.server_version, connection.info.parameter_status("server_encoding")
+    except psycopg.DataError as exc:
+        raise StorageError(
+            f"db: expected timeouts such as 2s or 500ms in the URL, found another one ({exc.sqlstate}); mend the URL"
+        ) from exc
     except FAILURES as exc:
         raise translate(exc) from exc
     if version < _OLDEST or encoding != "UTF8":
@@ -140,8 +148,9 @@ def _make_pool(target: Target) -> ConnectionPool[Connection]:
         max_size=target.pool_size,
         open=True,
         configure=_configure,
-        check=_check,
         timeout=POOL_TIMEOUT_SECONDS,
+        # A try that has begun is not given up sooner than a caller; without one, the next caller begins one at once.
+        reconnect_timeout=POOL_TIMEOUT_SECONDS,
         name=target.shown,
     )
 
@@ -155,37 +164,67 @@ def _configure(connection: Connection) -> None:
     connection.adapters.register_dumper(str, StrDumper)
 
 
-def _check(connection: Connection) -> None:
-    """Refuse a connection that has died while nobody used it.
-
-    An idle connection has nothing to read but the news of its end, so that asking the system is enough: a round trip
-    for each transaction would cost as much as one of its statements.
-    """
-    readable, _, _ = select.select([connection.fileno()], [], [], 0)
-    if readable:
-        ConnectionPool.check_connection(connection)
-
-
 def translate(exc: BaseException) -> StorageError:
     """Return the storage error for what psycopg raised; its text names the code, never a value."""
     code = getattr(exc, "sqlstate", None) or type(exc).__name__
-    if isinstance(exc, errors.IntegrityError):
-        return ConstraintError(f"the statement breaks a constraint of its table ({code}); nothing of it was stored")
-    if isinstance(exc, _LOST_RACE):
-        return LostRaceError(
-            f"other transactions kept the rows of this one locked or changed them ({code}); nothing of it was stored: "
-            "try again, and see that no transaction is left open for long"
-        )
-    if isinstance(exc, errors.QueryCanceled):
-        return DatabaseUnavailableError(
-            f"a statement ran longer than statement_timeout allows ({code}); nothing of its transaction was stored: "
-            "try again when the server is less busy, or give the URL another statement_timeout"
-        )
-    if isinstance(exc, psycopg.OperationalError):
-        return DatabaseUnavailableError(
-            f"the database server cannot be reached, or has ended the connection ({code}); nothing of the transaction "
-            "was stored: see that the server runs and lets this user in, then try again"
-        )
-    if isinstance(exc, OverflowError | UnicodeError | psycopg.DataError):
-        return StorageError(f"a parameter cannot be stored ({code}); expected 64-bit integers and well-formed text")
+    for meaning in _MEANINGS:
+        if isinstance(exc, meaning.classes):
+            return meaning.error(meaning.text.format(code=code))
     return StorageError(f"PostgreSQL refused the statement ({code}); the cause has the details")
+
+
+@frozen
+class _Meaning:
+    classes: type[BaseException] | tuple[type[BaseException], ...]
+    error: type[StorageError]
+    text: str
+
+
+_MEANINGS: Final = (
+    _Meaning(
+        errors.IntegrityError,
+        ConstraintError,
+        "the statement breaks a constraint of its table ({code}); nothing of it was stored",
+    ),
+    _Meaning(
+        (errors.SerializationFailure, errors.DeadlockDetected, errors.LockNotAvailable),
+        LostRaceError,
+        "other transactions kept the rows of this one locked or changed them ({code}); nothing of it was stored: try "
+        "again, and see that no transaction is left open for long",
+    ),
+    _Meaning(
+        errors.QueryCanceled,
+        DatabaseUnavailableError,
+        "a statement ran longer than statement_timeout allows ({code}); nothing of its transaction was stored: try "
+        "again when the server is less busy, or give the URL another statement_timeout",
+    ),
+    _Meaning(
+        IDLED,
+        DatabaseUnavailableError,
+        "the transaction did nothing for longer than idle_in_transaction_session_timeout allows ({code}); nothing of "
+        "it was stored: do not wait or compute inside a transaction, or give the URL another timeout",
+    ),
+    _Meaning(
+        errors.ReadOnlySqlTransaction,
+        DatabaseUnavailableError,
+        "the server takes no writes now ({code}); nothing of the transaction was stored: see that the URL leads to a "
+        "primary server, then try again",
+    ),
+    _Meaning(
+        (errors.DiskFull, errors.OutOfMemory),
+        DatabaseUnavailableError,
+        "the server lacks disk or memory ({code}); nothing of the transaction was stored: make room, then try again",
+    ),
+    _Meaning(
+        psycopg.OperationalError,
+        DatabaseUnavailableError,
+        "the database server cannot be reached, or has ended the connection ({code}); nothing of the transaction was "
+        "stored: see that the server runs and lets this user in, then try again",
+    ),
+    _Meaning(
+        (OverflowError, UnicodeError, psycopg.DataError),
+        StorageError,
+        "a parameter cannot be stored ({code}); expected 64-bit integers and well-formed text",
+    ),
+)
+"""What the first class that fits means to a caller."""

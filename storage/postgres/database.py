@@ -12,7 +12,7 @@ from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout, TooManyRequest
 from storage.engine import Handle, Options
 from storage.errors import OUTCOME_UNKNOWN, DatabaseUnavailableError, OutcomeUnknownError, StorageError
 from storage.port import Parameters, Result, Transaction
-from storage.postgres.connection import FAILURES, POOLS, Connection, LostRaceError, translate
+from storage.postgres.connection import FAILURES, IDLED, POOLS, Connection, LostRaceError, translate
 from storage.postgres.migrate import MIGRATOR
 from storage.postgres.target import Target, local_settings
 from storage.postgres.transaction import READING, WRITING, PostgresTransaction
@@ -28,6 +28,7 @@ _LONGEST_PAUSE_SECONDS = 0.25
 _LOCK_WAITS = 5
 _LOCK_NOT_AVAILABLE = "55P03"
 _CONNECTIONS_TRIED = 3
+"""Beyond as many as may have died in the pool."""
 
 
 def pause(attempt: int) -> None:
@@ -57,6 +58,7 @@ class PostgresDatabase(Handle):
         self._required: set[Schema] = set()
         settings = local_settings(target, synchronous=options.synchronous)
         self._begin_write = f"BEGIN; {settings}"
+        self._begin_migrating = f"BEGIN ISOLATION LEVEL READ COMMITTED; {settings}"
         self._begin_read = f"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; {settings}"
         self._start(POOLS.take(target))
 
@@ -67,29 +69,15 @@ class PostgresDatabase(Handle):
 
     def write(self, body: Callable[[Transaction], Result]) -> Result:
         """Run `body` between BEGIN and COMMIT, again where it lost against another transaction; see the port."""
-        lock_waits = 0
-        for attempt in range(_ATTEMPTS):
-            try:
-                with self._writing() as transaction:
-                    return body(transaction)
-            except LostRaceError as lost:
-                lock_waits += getattr(lost.__cause__, "sqlstate", None) == _LOCK_NOT_AVAILABLE
-                if lock_waits >= _LOCK_WAITS or attempt == _ATTEMPTS - 1:
-                    raise
-            self._pause(attempt)
-        raise AssertionError  # pragma: no cover - the last attempt returns or raises
+        return self._again(lambda: self._written(self._begin_write, body))
 
     def read(self, body: Callable[[Transaction], Result]) -> Result:
-        """Run `body` on one snapshot; see the port."""
-        with self._begun(self._begin_read, READING) as (connection, transaction):
-            try:
-                return body(transaction)
-            finally:
-                _roll_back(connection, transaction)
+        """Run `body` on one snapshot, again where it lost against a lock; see the port."""
+        return self._again(lambda: self._seen(body))
 
     def transaction(self) -> AbstractContextManager[Transaction]:
         """Open a write transaction for a `with` block; see the port."""
-        return self._writing()
+        return self._writing(self._begin_write)
 
     def require(self, schema: Schema) -> None:
         """Make sure of the tables of `schema`; see the port."""
@@ -152,8 +140,12 @@ class PostgresDatabase(Handle):
             MIGRATOR.migrate(transaction, schema)
 
         if self._target.schema is not None:
-            self.write(self._make_schema)
-        self.write(body)
+            self._migrating(self._make_schema)
+        self._migrating(body)
+
+    def _migrating(self, body: Callable[[Transaction], None]) -> None:
+        # Whatever the server's default: what others have made must be seen by whoever has waited for them.
+        self._again(lambda: self._written(self._begin_migrating, body))
 
     def _make_schema(self, transaction: Transaction) -> None:
         name = self._target.schema or ""
@@ -161,6 +153,29 @@ class PostgresDatabase(Handle):
         # Asked first, since who may use a schema need not be allowed to make one.
         if not transaction.execute("SELECT 1 AS found FROM pg_namespace WHERE nspname = :name", {"name": name}):
             transaction.execute(f"CREATE SCHEMA {quoted(name)}")
+
+    def _again(self, attempt: Callable[[], Result]) -> Result:
+        lock_waits = 0
+        for number in range(_ATTEMPTS):
+            try:
+                return attempt()
+            except LostRaceError as lost:
+                lock_waits += getattr(lost.__cause__, "sqlstate", None) == _LOCK_NOT_AVAILABLE
+                if lock_waits >= _LOCK_WAITS or number == _ATTEMPTS - 1:
+                    raise
+            self._pause(number)
+        raise AssertionError  # pragma: no cover - the last attempt returns or raises
+
+    def _written(self, statement: str, body: Callable[[Transaction], Result]) -> Result:
+        with self._writing(statement) as transaction:
+            return body(transaction)
+
+    def _seen(self, body: Callable[[Transaction], Result]) -> Result:
+        with self._begun(self._begin_read, READING) as (connection, transaction):
+            try:
+                return body(transaction)
+            finally:
+                _roll_back(connection, transaction)
 
     def _check_usable(self) -> None:
         if self._closed:
@@ -186,17 +201,17 @@ class PostgresDatabase(Handle):
                 pool.putconn(connection)
 
     @contextmanager
-    def _writing(self) -> Iterator[Transaction]:
+    def _writing(self, statement: str) -> Iterator[Transaction]:
         if self.read_only:
             raise StorageError(READ_ONLY)
-        with self._begun(self._begin_write, WRITING) as (connection, transaction):
+        with self._begun(statement, WRITING) as (connection, transaction):
             try:
                 yield transaction
             except BaseException as failure:
                 _roll_back(connection, transaction)
-                # An error that the body made of a lost race says less than the race.
-                if transaction.lost_race is not None and failure is not transaction.lost_race:
-                    raise transaction.lost_race from failure
+                # An error that the body made of a lost race says less than the race; its cause stays the server's.
+                if transaction.lost_race not in (None, failure) and isinstance(failure, Exception):
+                    raise transaction.lost_race from transaction.lost_race.__cause__
                 raise
             _commit(connection, transaction)
         transaction.run_actions()
@@ -211,9 +226,9 @@ def _commit(connection: Connection, transaction: PostgresTransaction) -> None:
     try:
         answer = connection.execute("COMMIT").statusmessage
     except FAILURES as exc:
-        if connection.closed:
+        if connection.closed and not isinstance(exc, IDLED):
             raise OutcomeUnknownError(OUTCOME_UNKNOWN) from exc
-        # The server is there, and says that it has not committed.
+        # The server has said that it has not committed.
         raise translate(exc) from exc
     except BaseException:
         connection.close()
@@ -234,8 +249,11 @@ def _roll_back(connection: Connection, transaction: PostgresTransaction) -> None
 
 
 def _ready(pool: ConnectionPool[Connection], statement: str, timeout_seconds: float | None = None) -> Connection:
-    """Take a connection on which BEGIN has succeeded: one that turns out to be dead has cost nothing yet."""
-    for remaining in reversed(range(_CONNECTIONS_TRIED)):
+    """Take a connection on which BEGIN has succeeded: one that turns out to be dead has cost nothing yet.
+
+    After a restart of the server every idle one is dead. The pool's own check would pause ever longer between them.
+    """
+    for remaining in reversed(range(pool.max_size + _CONNECTIONS_TRIED)):
         connection = _taken(pool, timeout_seconds)
         try:
             connection.execute(statement)
@@ -257,8 +275,8 @@ def _taken(pool: ConnectionPool[Connection], timeout_seconds: float | None) -> C
         return pool.getconn(timeout_seconds)
     except (PoolTimeout, TooManyRequests) as exc:
         raise DatabaseUnavailableError(
-            f"all {pool.max_size} connections of this handle are in use, or the server lets no further one in; end "
-            "transactions sooner, or give the URL a larger pool_size, then try again"
+            f"all {pool.max_size} connections of this handle are in use, or the server is not there or lets no further "
+            "one in; see that it runs, end transactions sooner, or give the URL a larger pool_size, then try again"
         ) from exc
     except PoolClosed as exc:
         raise StorageError(CLOSED) from exc

@@ -47,7 +47,7 @@ _KEYS: Final = f"""
     JOIN pg_class AS entry ON entry.oid = index.indexrelid
     CROSS JOIN LATERAL unnest(index.indkey) WITH ORDINALITY AS part (number, position)
     LEFT JOIN pg_attribute AS attribute ON attribute.attrelid = class.oid AND attribute.attnum = part.number
-    WHERE {_OURS} ORDER BY entry.relname, part.position
+    WHERE {_OURS} AND part.position <= index.indnkeyatts ORDER BY entry.relname, part.position
 """
 _NAMED: Final = f"SELECT class.relname AS name FROM pg_class AS class WHERE {_OURS}"
 _FOREIGN: Final = f"""

@@ -300,7 +300,7 @@ class RawSqliteSide(RawSide):
 
 
 class RawPostgresSide(RawSide):
-    """The raw side through psycopg, on a connection that is kept; its rows are tuples, which psycopg makes fastest."""
+    """The raw side through psycopg, on one connection that is kept; its rows are tuples, the quickest there are."""
 
     def text(self, statement: Statement) -> str:
         """Return the text as psycopg takes it."""
