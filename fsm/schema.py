@@ -5,8 +5,15 @@ from typing import Final
 from attrs import evolve
 
 from fsm.lifecycle import Lifecycle
-from fsm.lifecycles import DRIVER_LEASE, DRIVER_TASK, HOSTED_ROOM, SESSION_ADMISSION, WORKER_EXECUTION
-from fsm.lifecycles.runtime_tables import MESSAGES, META, MODEL_USAGE, RECEIPTS, RUNTIME_EPOCH, SESSIONS, TURN_LEASES
+from fsm.lifecycles import (
+    DRIVER_LEASE,
+    DRIVER_TASK,
+    HOSTED_ROOM,
+    SESSION_ADMISSION,
+    SESSION_TURN_LEASE,
+    WORKER_EXECUTION,
+)
+from fsm.lifecycles.runtime_tables import MESSAGES, META, MODEL_USAGE, RECEIPTS, RUNTIME_EPOCH, SESSIONS
 from fsm.lifecycles.tables import EVENTS, RETIRED
 from storage import Schema, Table
 
@@ -35,7 +42,7 @@ RUNTIME_SCHEMA: Final = Schema(
         table_of(SESSION_ADMISSION),
         table_of(WORKER_EXECUTION),
         RECEIPTS,
-        TURN_LEASES,
+        table_of(SESSION_TURN_LEASE),
         MODEL_USAGE,
     ),
 )

@@ -15,6 +15,7 @@ __all__ = [
     "admission_fingerprint",
     "content_digest",
     "identity_key",
+    "operation_digest",
     "request_key",
 ]
 
@@ -39,6 +40,13 @@ def content_digest(session_id: str, payload_json: str, intent: str) -> str:
     """
     return _digest(
         f'{{"payload":{{"input":{payload_json},"intent":{_encoded(intent)}}},"target":{_encoded(session_id)}}}'
+    )
+
+
+def operation_digest(session_id: str, operation: str, payload_json: str) -> str:
+    """Return the fingerprint of a worker's operation, from its payload as canonical JSON."""
+    return _digest(
+        f'{{"payload":{{"operation":{_encoded(operation)},"payload":{payload_json}}},"target":{_encoded(session_id)}}}'
     )
 
 

@@ -7,7 +7,16 @@ from fsm.lifecycles.runtime_tables import SESSIONS
 from fsm.lifecycles.session_authorities import NOT_FOUND
 from storage import Row, Transaction
 
-__all__ = ["COMPRESSION", "advance_generation", "chain_from", "lineage_of", "next_generation", "oldest_of", "revise"]
+__all__ = [
+    "COMPRESSION",
+    "advance_generation",
+    "ancestors_of",
+    "chain_from",
+    "lineage_of",
+    "next_generation",
+    "oldest_of",
+    "revise",
+]
 
 COMPRESSION = "compression"
 """The end_reason of a session whose conversation goes on in a child."""
@@ -46,9 +55,14 @@ def chain_from(tx: Transaction, session_id: str) -> list[str]:
     return _bounded([session_id, *_newer(tx, _found(tx, session_id))])
 
 
+def ancestors_of(tx: Transaction, session_id: str) -> list[str]:
+    """Return what the session continues, newest first; raises as `lineage_of` does."""
+    return _bounded([session_id, *_older(tx, _found(tx, session_id))])[1:]
+
+
 def oldest_of(tx: Transaction, session_id: str) -> str:
     """Return the session with which the lineage began; raises as `lineage_of` does."""
-    return _bounded([session_id, *_older(tx, _found(tx, session_id))])[-1]
+    return [session_id, *ancestors_of(tx, session_id)][-1]
 
 
 def _found(tx: Transaction, session_id: str) -> Row:

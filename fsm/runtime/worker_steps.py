@@ -19,7 +19,7 @@ from fsm.runtime.lineage import lineage_of, revise
 from fsm.runtime.meta import keep
 from fsm.runtime.parse import refusing
 from fsm.runtime.views import worker_view
-from storage import Row, Transaction, canonical_json
+from storage import Row, Transaction, Value, canonical_json
 from storage.canonical import decode_json
 
 __all__ = ["WORKER_STEPS", "compact_receipts"]
@@ -38,7 +38,11 @@ _STORE = f"""
     INSERT INTO {quoted(RECEIPTS.name)} (execution_id, sequence, payload_digest, result_json)
     VALUES (:execution_id, :sequence, :payload_digest, :result_json)
 """
-_RECEIPTS = f"SELECT sequence, result_json FROM {quoted(RECEIPTS.name)} WHERE execution_id = :execution_id"
+# The terms only narrow down what is decoded: a text that holds such a key need not have it on top.
+_READ_COPIES = f"""
+    SELECT sequence, result_json FROM {quoted(RECEIPTS.name)}
+    WHERE execution_id = :execution_id AND (result_json LIKE '%"messages":%' OR result_json LIKE '%"session":%')
+"""
 _COMPACT = f"""
     UPDATE {quoted(RECEIPTS.name)} SET result_json = :retired
     WHERE execution_id = :execution_id AND sequence = :sequence
@@ -90,11 +94,10 @@ def _holds(admission: Row, session_id: object) -> bool:
     return isinstance(lineage, list) and session_id in lineage
 
 
-def _run_handler(record: Record) -> dict[str, Any]:
-    """Run the operation's handler on a payload of its own, since it may run again; answer what is stored of it."""
+def _run_operation(record: Record) -> dict[str, Any]:
+    """Run what the call has bound, and answer the JSON text that is stored of its answer, and whether it wrote."""
     before = record.tx.changes
-    payload = json.loads(record.context["payload_json"])
-    answer = record.context["handler"](record.tx.database, record.tx, str(record.values["session_id"]), payload)
+    answer: object = record.context["run"](record)
     if not isinstance(answer, dict):
         raise refusing("result")(f"result: expected an object, found a {type(answer).__name__}; mend the handler")
     stored = canonical_json(
@@ -104,21 +107,28 @@ def _run_handler(record: Record) -> dict[str, Any]:
 
 
 def _store_receipt(record: Record) -> None:
-    record.tx.execute(_STORE, {**record.values, "result_json": record.found["run_handler"]["result_json"]})
+    record.tx.execute(_STORE, {**record.values, "result_json": record.found["run_operation"]["result_json"]})
 
 
 def _revise_session(record: Record) -> None:
-    if record.found["run_handler"]["wrote"] or _row(record)["status"] == TERMINAL.name:
+    if record.found["run_operation"]["wrote"] or _row(record)["status"] == TERMINAL.name:
         revise(record.tx, str(_row(record)["session_id"]))
 
 
 def compact_receipts(tx: Transaction, execution_id: str) -> None:
-    """Shrink what the execution had only read to a mark that it was read."""
-    for row in tx.execute(_RECEIPTS, {"execution_id": execution_id}):
-        result = json.loads(str(row["result_json"]))
-        if isinstance(result, dict) and not _READ_COPY.isdisjoint(result):
+    """Shrink what the execution had only read to a mark that it was read; what cannot be decoded stays as it is."""
+    for row in tx.execute(_READ_COPIES, {"execution_id": execution_id}):
+        if _is_read_copy(row["result_json"]):
             values: Row = {"execution_id": execution_id, "sequence": row["sequence"], "retired": RETIRED_RECEIPT}
             tx.execute(_COMPACT, values)
+
+
+def _is_read_copy(result_json: Value) -> bool:
+    try:
+        result = decode_json(result_json, label="the stored receipt", error=ValueError)
+    except ValueError:
+        return False
+    return isinstance(result, dict) and not _READ_COPY.isdisjoint(result)
 
 
 def _compact_receipts(record: Record) -> None:
@@ -135,7 +145,7 @@ def _leave_tombstone(record: Record) -> None:
 WORKER_STEPS: dict[str, Action] = {
     "require_free_lineage": _require_free_lineage,
     "readopt_admission": _readopt_admission,
-    "run_handler": _run_handler,
+    "run_operation": _run_operation,
     "store_receipt": _store_receipt,
     "revise_session": _revise_session,
     "compact_receipts": _compact_receipts,

@@ -15,17 +15,20 @@ from fsm.lifecycles import (
     HOSTED_ROOM,
     LIFECYCLES,
     SESSION_ADMISSION,
+    SESSION_TURN_LEASE,
     WORKER_EXECUTION,
     admission_states,
     driver_lease,
     driver_task,
     hosted_room,
+    session_turn_lease,
     worker_execution,
 )
 from fsm.lifecycles.admission_states import SessionAdmissionState
 from fsm.lifecycles.driver_lease import DriverLeaseState
 from fsm.lifecycles.driver_task import DriverTaskState
 from fsm.lifecycles.hosted_room import HostedRoomState
+from fsm.lifecycles.session_turn_lease import SessionTurnLeaseState
 from fsm.lifecycles.tables import TASKS
 from fsm.lifecycles.worker_execution import WorkerExecutionState
 from fsm.schema import table_of
@@ -35,6 +38,7 @@ ALIASES = {
     "driver_task": DriverTaskState,
     "hosted_room": HostedRoomState,
     "session_admission": SessionAdmissionState,
+    "session_turn_lease": SessionTurnLeaseState,
     "worker_execution": WorkerExecutionState,
 }
 FILES = {
@@ -42,6 +46,7 @@ FILES = {
     "driver_task": driver_task,
     "hosted_room": hosted_room,
     "session_admission": admission_states,
+    "session_turn_lease": session_turn_lease,
     "worker_execution": worker_execution,
 }
 
@@ -89,6 +94,7 @@ def constants_of(module: ModuleType) -> list[object]:
             ("completed", "interrupted", "rejected", "failed", "cancelled", "steered"),
         ),
         (WORKER_EXECUTION, 4, 18, ("terminal",)),
+        (SESSION_TURN_LEASE, 3, 7, ()),
     ],
     ids=lambda value: getattr(value, "name", None),
 )
