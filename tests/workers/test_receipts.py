@@ -150,10 +150,9 @@ def test_a_handler_gets_the_handle_the_transaction_the_session_and_a_payload_of_
 
     works.register()
     given = {"n": [1]}
-    request = {"payload": given, "handlers": {"own": handler}}
     assert works.do("own", given, 1, handlers={"own": handler}) == {"ok": True}
     with works.changes_nothing():
-        assert works.do("own", **request, sequence=1) == {"ok": True}
+        assert works.do("own", given, 1, handlers={"own": handler}) == {"ok": True}
     assert seen == [(works.db, True, "s", {"n": [1]})]
     assert given == {"n": [1]}
 

@@ -123,6 +123,14 @@ def test_a_thousand_messages_are_the_most(working: Works) -> None:
     assert working.revision() == revision
 
 
+NO_HOLDERS: list[Any] = [1, True, "", " ", [], {}, "x" * 1025]
+NO_MESSAGES: list[Any] = [None, 1, "x", [], {}, {"content": "x"}]
+NO_ROLES: list[Any] = [None, 1, "", "User", "developer", []]
+NO_ROWS: list[Any] = ["1", 1.0, True, [], {}]
+NO_TIMES: list[Any] = ["1", True, [], {}]
+NO_ROWS_TO_READ: list[Any] = [None, "1", 1.0, True, 0, [], {}]
+
+
 @pytest.mark.parametrize(
     "payload",
     [
@@ -131,12 +139,12 @@ def test_a_thousand_messages_are_the_most(working: Works) -> None:
         {"messages": {}},
         {"messages": "hello"},
         {"messages": [], "colour": "red"},
-        *({"messages": [], "turn_lease_holder": value} for value in (1, True, "", " ", [], {}, "x" * 1025)),
-        *({"messages": [value]} for value in (None, 1, "x", [], {}, {"content": "x"})),
+        *({"messages": [], "turn_lease_holder": value} for value in NO_HOLDERS),
+        *({"messages": [value]} for value in NO_MESSAGES),
         *({"messages": [message(), value]} for value in (message(colour=1), message(id=1), message(extra_json="{}"))),
-        *({"messages": [{"role": value}]} for value in (None, 1, "", "User", "developer", [])),
-        *({"messages": [message(_row_id=value)]} for value in ("1", 1.0, True, [], {})),
-        *({"messages": [message(timestamp=value)]} for value in ("1", True, [], {})),
+        *({"messages": [{"role": value}]} for value in NO_ROLES),
+        *({"messages": [message(_row_id=value)]} for value in NO_ROWS),
+        *({"messages": [message(timestamp=value)]} for value in NO_TIMES),
     ],
 )
 def test_bad_payloads_are_refused(working: Works, payload: dict[str, Any]) -> None:
@@ -184,7 +192,7 @@ def test_roles_of_the_tail_and_of_a_row(working: Works) -> None:
     ("operation", "payload"),
     [
         *((name, {"x": 1}) for name in ("session.context", "session.tail_role", "execution.finish")),
-        *(("session.row_role", {"row_id": value}) for value in (None, "1", 1.0, True, 0, [], {})),
+        *(("session.row_role", {"row_id": value}) for value in NO_ROWS_TO_READ),
         ("session.row_role", {}),
         ("session.row_role", {"row_id": 1, "x": 1}),
     ],

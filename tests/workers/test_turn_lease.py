@@ -132,11 +132,15 @@ def test_renewing_does_not_revive(working: Works) -> None:
     assert (working.lease() or {})["expires_at"] == START + 10
 
 
+NO_HOLDERS: list[Any] = [None, 1, True, "", " ", [], {}, "x" * 1025]
+NO_TIMES: list[Any] = [None, True, "60", 0, -1, 0.09, 3600.5, 2**63, [], {}]
+
+
 @pytest.mark.parametrize(
     "payload",
     [
-        *({"holder": value} for value in (None, 1, True, "", " ", [], {}, "x" * 1025)),
-        *({"holder": "h", "ttl_seconds": value} for value in (None, True, "60", 0, -1, 0.09, 3600.5, 2**63, [], {})),
+        *({"holder": value} for value in NO_HOLDERS),
+        *({"holder": "h", "ttl_seconds": value} for value in NO_TIMES),
         *({}, {"ttl_seconds": 60}, {"holder": "h", "colour": "red"}),
     ],
 )

@@ -91,12 +91,12 @@ def test_auxiliary_usage_is_kept_by_session_task_and_model(working: Works) -> No
     auxiliary(working, input_tokens=7, model="m", api_call_count=3, estimated_cost_usd=0.5)
     auxiliary(working, model=None, api_call_count=0)
     auxiliary(working, model="", task="search")
-    expected = [
+    expected: list[dict[str, Any]] = [
         {"task": "search", "model": "", "api_call_count": 1},
         {"task": "title", "model": ""},
         {"task": "title", "model": "m", "input_tokens": 12, "api_call_count": 4, "estimated_cost_usd": 0.5},
     ]
-    assert by_model(working) == [{**NOTHING, "session_id": "s", **row} for row in expected]
+    assert by_model(working) == [NOTHING | {"session_id": "s"} | row for row in expected]
     assert counted(working) == NOTHING
 
 
@@ -152,10 +152,15 @@ def test_compression_ancestors_are_filled_along(works: Works, own: str | None, e
 # --- what no counter takes
 
 
+NO_COUNTS: list[Any] = [None, "1", 1.0, True, -1, 2**53 + 1, [], {}]
+NO_COSTS: list[Any] = ["1", True, -0.01, 1.0000001e12, [], {}]
+NO_TEXTS: list[Any] = [1, True, [], {}, "x" * 4097]
+NO_FLAGS: list[Any] = [None, 0, 1, "yes"]
+NO_TASKS: list[Any] = [None, "", 1, []]
 BAD: list[dict[str, Any]] = [
-    *({name: value} for name in WHOLE for value in (None, "1", 1.0, True, -1, 2**53 + 1, [], {})),
-    *({"estimated_cost_usd": value} for value in ("1", True, -0.01, 1.0000001e12, [], {})),
-    *({name: value} for name in ("model", "billing_provider") for value in (1, True, [], {}, "x" * 4097)),
+    *({name: value} for name in WHOLE for value in NO_COUNTS),
+    *({"estimated_cost_usd": value} for value in NO_COSTS),
+    *({name: value} for name in ("model", "billing_provider") for value in NO_TEXTS),
     {"colour": "red"},
 ]
 
@@ -172,10 +177,10 @@ def test_bad_payloads_are_refused(working: Works, operation: str, payload: dict[
 @pytest.mark.parametrize(
     ("operation", "payload"),
     [
-        *(("usage.main", {name: value}) for name in TEXTS for value in (1, [], "x" * 4097)),
-        *(("usage.main", {"absolute": value}) for value in (None, 0, 1, "yes")),
-        *(("usage.main", {"actual_cost_usd": value}) for value in ("1", True, -1, 1e13)),
-        *(("usage.auxiliary", {"task": value}) for value in (None, "", 1, [])),
+        *(("usage.main", {name: value}) for name in TEXTS for value in NO_TEXTS),
+        *(("usage.main", {"absolute": value}) for value in NO_FLAGS),
+        *(("usage.main", {"actual_cost_usd": value}) for value in NO_COSTS),
+        *(("usage.auxiliary", {"task": value}) for value in NO_TASKS),
         ("usage.auxiliary", {}),
         *(
             ("usage.auxiliary", {"task": "title", name: value})
