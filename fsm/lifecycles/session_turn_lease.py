@@ -4,6 +4,7 @@ from typing import Final, Literal
 
 from fsm.lifecycle import (
     DECLINE,
+    GONE,
     NOW,
     Arg,
     Authority,
@@ -82,11 +83,18 @@ RELEASE: Final = Trigger(
     edges=edges((HELD, EXPIRED), FREE),
 )
 EXPIRE: Final = Trigger("expire", "its time has run out", kind="time", edges=edges(HELD, EXPIRED))
+PURGE: Final = Trigger(
+    "purge",
+    "its conversation's first session is deleted",
+    kind="sweep",
+    over=given("conversation_id"),
+    edges=edges((HELD, EXPIRED), GONE),
+)
 
 SESSION_TURN_LEASE: Final = Lifecycle(
     "session_turn_lease",
     "who has the turn in a conversation, and until when",
     TURN_LEASES,
     states=STATES,
-    triggers=(ACQUIRE, RENEW, RELEASE, EXPIRE),
+    triggers=(ACQUIRE, RENEW, RELEASE, EXPIRE, PURGE),
 )

@@ -94,7 +94,7 @@ def constants_of(module: ModuleType) -> list[object]:
             ("completed", "interrupted", "rejected", "failed", "cancelled", "steered"),
         ),
         (WORKER_EXECUTION, 4, 18, ("terminal",)),
-        (SESSION_TURN_LEASE, 3, 7, ()),
+        (SESSION_TURN_LEASE, 3, 9, ()),
     ],
     ids=lambda value: getattr(value, "name", None),
 )

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import storage
 from fsm import sessions
 from fsm.lifecycles import SESSION_TURN_LEASE
+from fsm.runtime.machines import TURN_LEASE_MACHINE
 from tests.sessions.support import Owner
 from tests.workers.support import Works
 from tests.world import START, ManualClock
@@ -196,6 +197,21 @@ def test_a_damaged_turn_is_had_by_nobody(working: Works) -> None:
     working.owner.execute("UPDATE session_turn_leases SET expires_at = 'soon'")
     for operation, value in (("turn.acquire", False), ("turn.renew", False), ("turn.release", None)):
         assert working.do(operation, {"holder": "h"}) == {"value": value}
+
+
+@pytest.mark.parametrize("expired", [False, True])
+def test_a_deleted_conversation_leaves_no_turn(working: Works, expired: bool) -> None:
+    """A deletion of the first session takes its turn along, held or expired, and no other one."""
+    working.owner.open("t")
+    working.register("w2", session_id="t")
+    working.do("turn.acquire", {"holder": "h", "ttl_seconds": 60})
+    working.do("turn.acquire", {"holder": "h"}, worker="w2", session_id="t")
+    working.owner.clock.advance(60 if expired else 0)
+    now = working.owner.clock.now
+    for expected in (1, 0):
+        moved = working.db.write(lambda tx: TURN_LEASE_MACHINE.sweep(tx, "purge", now=now, conversation_id="s"))
+        assert len(moved) == expected
+    assert (working.turn(), working.turn("t")) == ("free", "held")
 
 
 # --- laws
