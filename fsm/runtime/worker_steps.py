@@ -107,7 +107,8 @@ def _run_operation(record: Record) -> dict[str, Any]:
 
 
 def _store_receipt(record: Record) -> None:
-    record.tx.execute(_STORE, {**record.values, "result_json": record.found["run_operation"]["result_json"]})
+    values: Row = {name: record.values[name] for name in ("execution_id", "sequence", "payload_digest")}
+    record.tx.execute(_STORE, {**values, "result_json": record.found["run_operation"]["result_json"]})
 
 
 def _revise_session(record: Record) -> None:

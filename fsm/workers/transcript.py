@@ -12,7 +12,6 @@ from fsm.lifecycles.runtime_tables import MESSAGES
 from fsm.machine import Record
 from fsm.runtime.messages import MESSAGE_FIELDS, insert_message, parse_message
 from fsm.runtime.parse import parse_text, refusing
-from fsm.workers.annotations import row_annotations
 from fsm.workers.turns import require_turn
 from storage import Row, instance, integer, record
 from storage.validate import INTEGER_MINIMUM
@@ -65,11 +64,11 @@ def append_messages(call: Record, append: Append) -> dict[str, Any]:
     known = [_known_row(call, session_id, message.get("_row_id")) for message in append.messages]
     if append.holder is not None:
         require_turn(call, append.holder)
-    rows = [
-        row or _annotated(insert_message(call.tx, session_id, message, call.now))
+    annotations = [
+        row or _annotation(insert_message(call.tx, session_id, message, call.now))
         for row, message in zip(known, append.messages, strict=True)
     ]
-    return {"count": known.count(None), "annotations": row_annotations(rows)}
+    return {"count": known.count(None), "annotations": annotations}
 
 
 def _known_row(call: Record, session_id: str, row_id: int | None) -> Row | None:
@@ -85,5 +84,5 @@ def _known_row(call: Record, session_id: str, row_id: int | None) -> Row | None:
     return rows[0]
 
 
-def _annotated(row: Row) -> Row:
+def _annotation(row: Row) -> Row:
     return {"_row_id": row["id"], "timestamp": row["timestamp"]}

@@ -6,16 +6,20 @@ from typing import Any
 from attrs import frozen
 
 from fsm.errors import RuntimeStoreError
-from fsm.lifecycle import given
+from fsm.lifecycle.terms import quoted, sql
 from fsm.lifecycles.limits import MAX_TURN_LEASE_SECONDS, MIN_TURN_LEASE_SECONDS, TURN_LEASE_SECONDS
+from fsm.lifecycles.runtime_tables import TURN_LEASES
 from fsm.lifecycles.session_turn_lease import HELD, SESSION_TURN_LEASE
 from fsm.machine import Outcome, Record
 from fsm.runtime.lineage import oldest_of
-from fsm.runtime.machines import TURN_LEASE_MACHINE
 from fsm.runtime.parse import parse_text, refusing
 from storage import Value, number, record
 
 __all__ = ["acquire_turn", "parse_holder", "parse_turn", "release_turn", "renew_turn", "require_turn"]
+
+_HELD_BY = f"""
+    SELECT holder FROM {quoted(TURN_LEASES.name)} WHERE conversation_id = :conversation_id AND {sql(HELD.terms)}
+"""
 
 
 @frozen
@@ -64,10 +68,8 @@ def release_turn(call: Record, holder: str) -> dict[str, Any]:
 
 def require_turn(call: Record, holder: str) -> None:
     """Raise RuntimeStoreError(permission_denied) where another holder has the turn."""
-    key: dict[str, Value] = {"conversation_id": _conversation(call)}
-    rows = TURN_LEASE_MACHINE.select(call.tx, given("conversation_id"), values=key)
-    held = bool(rows) and TURN_LEASE_MACHINE.state_of(rows[0], now=call.now) == HELD.name
-    if held and rows[0]["holder"] != holder:
+    held = call.tx.execute(_HELD_BY, {"conversation_id": _conversation(call), "now": call.now})
+    if held and held[0]["holder"] != holder:
         raise RuntimeStoreError(
             "permission_denied",
             field="turn_lease_holder",
