@@ -1,7 +1,7 @@
 """Explicit, durable state machines: a lifecycle is declared once as data, and runs through fenced writes.
 
-This package's door only re-exports. `fsm.driver`, `fsm.rooms` and `fsm.sessions` hold the gateway's operations; what is
-here is the vocabulary and the machine with which any table's lifecycle can be declared and run.
+This package's door only re-exports. `fsm.driver`, `fsm.rooms`, `fsm.sessions` and `fsm.workers` hold the gateway's
+operations; what is here is the vocabulary and the machine with which any table's lifecycle can be declared and run.
 """
 
 from importlib.metadata import version

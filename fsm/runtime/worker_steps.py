@@ -41,8 +41,9 @@ _STORE = f"""
 # The terms only narrow down what is decoded: a text that holds such a key need not have it on top.
 _READ_COPIES = f"""
     SELECT sequence, result_json FROM {quoted(RECEIPTS.name)}
-    WHERE execution_id = :execution_id AND (result_json LIKE '%"messages":%' OR result_json LIKE '%"session":%')
+    WHERE execution_id = :execution_id AND (result_json LIKE :messages OR result_json LIKE :session)
 """
+_MAY_BE_READ_COPIES = {key: f'%"{key}":%' for key in _READ_COPY}
 _COMPACT = f"""
     UPDATE {quoted(RECEIPTS.name)} SET result_json = :retired
     WHERE execution_id = :execution_id AND sequence = :sequence
@@ -118,7 +119,7 @@ def _revise_session(record: Record) -> None:
 
 def compact_receipts(tx: Transaction, execution_id: str) -> None:
     """Shrink what the execution had only read to a mark that it was read; what cannot be decoded stays as it is."""
-    for row in tx.execute(_READ_COPIES, {"execution_id": execution_id}):
+    for row in tx.execute(_READ_COPIES, {"execution_id": execution_id, **_MAY_BE_READ_COPIES}):
         if _is_read_copy(row["result_json"]):
             values: Row = {"execution_id": execution_id, "sequence": row["sequence"], "retired": RETIRED_RECEIPT}
             tx.execute(_COMPACT, values)

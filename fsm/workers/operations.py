@@ -76,9 +76,10 @@ def mutate_worker_execution(
       `_row_id` and `timestamp`, `count` how many were stored.
     - `turn.acquire`, `turn.renew` {holder, ttl_seconds?}: {value: bool}. 0.1 to 3600 s, by default 300; what is held
       is extended and never shortened. `turn.release` {holder}: {value: null}.
-    - `usage.main` {counters, ...}: {value: null}. Added to the session, or set with `absolute`; `model` and `source`
-      fill in what the session does not know yet. Of `usage.auxiliary` {task, model?, counters, ...} the sum is kept by
-      session, task and model; a call counts where `api_call_count` is left out.
+    - `usage.main` {counters, ...}: {value: null}. Added to the session, or set with `absolute` where they are given;
+      `model` and `source` fill in what the session does not know yet. Of `usage.auxiliary` {task, model?, counters,
+      ...} the sum is kept by session, task and model; a call counts where `api_call_count` is left out. What either
+      says of billing and pricing is checked, and has no column.
     - `session.context` {}: {session, messages}. `session.tail_role` {}, `session.row_role` {row_id}: {value: role},
       null where there is no such message. Reads leave the session's revision alone.
     - `execution.finish` {}: {status: "terminal"}, after which nothing more is taken.

@@ -274,3 +274,15 @@ def test_views_name_what_is_stored(works: Works) -> None:
         "status": "registered",
         "last_sequence": 0,
     }
+
+
+def test_a_lineage_in_a_circle_is_refused(works: Works) -> None:
+    """Sessions that continue each other in a circle have no oldest one: nothing is registered, and no turn is had."""
+    owner = works.owner
+    works.register()
+    compress(owner, "s", "s2")
+    sessions.end_session(owner.db, "s2", reason="compression")
+    owner.execute("UPDATE sessions SET parent_session_id = 's2' WHERE id = 's'")
+    for call in (lambda: works.register("w2"), lambda: works.do("turn.acquire", {"holder": "h"})):
+        with works.refuses("admission_conflict"):
+            call()
