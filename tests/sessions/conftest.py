@@ -3,6 +3,7 @@
 import pytest
 
 import storage
+from tests.sessions.mutating import Desk
 from tests.sessions.support import Owner
 from tests.world import ManualClock
 
@@ -11,3 +12,12 @@ from tests.world import ManualClock
 def owner(db: storage.Database, clock: ManualClock) -> Owner:
     """The owner of the first epoch, with the session `s`."""
     return Owner.begin(db, clock)
+
+
+@pytest.fixture
+def desk(owner: Owner) -> Desk:
+    """A caller who mutates sessions; `s` has three messages and a title."""
+    desk = Desk(owner)
+    desk.mutate("rename", {"title": "first title"})
+    desk.say("one", "two", "three")
+    return desk
