@@ -30,7 +30,7 @@ Scope = Callable[[Transaction, str], list[str]]
 class Change:
     """What an operation works on: `session_id` is the session that the call named, `row` its row, nulls for none.
 
-    `sessions` are held and are, where the operation asks for it, idle; the last one of a lineage is its transcript.
+    `sessions` are held and are, where the operation asks for it, idle.
     """
 
     tx: Transaction
@@ -43,7 +43,7 @@ class Change:
 
     @property
     def transcript(self) -> str:
-        """The session in which the conversation goes on."""
+        """The session in which the conversation goes on, where a lineage is held."""
         return self.sessions[-1]
 
 

@@ -187,11 +187,11 @@ def _ask_hooks(tx: Transaction, request: _Request) -> None:
 
 
 def _snapshot(change: Change) -> Snapshot:
-    row = standing(change.tx, change.transcript)
-    if row["id"] is None:
-        raise NOT_FOUND.error(f"expected a session, found none; {NOT_FOUND.remedy}")
+    # Not the last session held: a deletion holds the lineages of delegates too.
+    target = lineage_of(change.tx, change.session_id)[-1]
+    row = standing(change.tx, target)
     return {
-        "target": change.transcript,
+        "target": target,
         "generation": int(row["runtime_generation"] or 0),
         "revision": int(row["runtime_revision"] or 0),
     }

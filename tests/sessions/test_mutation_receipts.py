@@ -291,6 +291,8 @@ def test_the_target_is_where_the_lineage_ends(desk: Desk) -> None:
     """A snapshot is of the session in which the conversation goes on, whichever of the lineage was named."""
     child = desk.compressed()
     desk.mutate("rename", session=child)
+    desk.owner.open("d", source="delegate", parent_session_id="s")
+    desk.compressed(session="d")
     expected = {"target": child, "generation": 0, "revision": 1}
     for named in ("s", child):
         for operation in sorted(PAYLOADS.keys() - {"import"}):
