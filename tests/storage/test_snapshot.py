@@ -154,3 +154,23 @@ def test_what_is_no_location_is_refused(location: object) -> None:
         storage.read_snapshot(location, executing(SELECT))  # type: ignore[arg-type] # what is tested
     with pytest.raises(storage.UnsupportedDatabaseError):
         storage.read_snapshot("postgresql://host/db", executing(SELECT))
+
+
+def test_a_change_that_was_cut_off_is_not_read(tmp_path: Path) -> None:
+    """Beside a file with a rollback journal stands half a change: taking it back would be writing, so that it fails."""
+    (origin := tmp_path / "origin").mkdir()
+    with closing(sqlite3.connect(origin / "old.db", isolation_level=None)) as writer:
+        writer.execute("PRAGMA cache_size = 1")
+        writer.execute("CREATE TABLE t (a)")
+        writer.execute("BEGIN")
+        writer.executemany("INSERT INTO t VALUES (?)", [("x" * 500,)] * 500)
+        writer.execute("COMMIT")
+        writer.execute("BEGIN")
+        writer.execute("UPDATE t SET a = 'y' || a")
+        for suffix in ("", "-journal"):
+            shutil.copy(f"{origin / 'old.db'}{suffix}", tmp_path)
+    shutil.rmtree(origin)
+    before = facts(tmp_path)
+    with pytest.raises(storage.DatabaseUnavailableError):
+        storage.read_snapshot(tmp_path / "old.db", executing(SELECT))
+    assert facts(tmp_path) == before
