@@ -19,7 +19,6 @@ from fsm.runtime.parse import (
     parse_flag,
     parse_hook,
     parse_object,
-    parse_text,
     refusing,
 )
 from fsm.sessions import receipts
@@ -99,34 +98,46 @@ def mutate_runtime_session(
     session_id, request_id) is taken by another request, or an id by another session; not_found; revision_conflict;
     stale_generation; session_busy; unknown_execution.
     """
-    session = parse_text(session_id, "session_id")
-    encoded = parse_object(payload, "payload")
-    name = parse_operation(operation)
-    key, digest = receipts.mutation_receipt_key(
-        principal_id,
-        session,
-        request_id,
-        operation=name,
-        payload=json.loads(encoded),
-        expected_revision=expected_revision,
-        expected_generation=expected_generation,
-    )
-    request = _Request(
-        session_id=session,
-        operation=name,
-        payload=_payload(name, json.loads(encoded), session),
-        revision=parse_counter(expected_revision, "expected_revision"),
-        generation=_generation(name, expected_generation),
-        key=key,
-        digest=digest,
-        live_guard=parse_hook(live_guard, "live_guard").get("live_guard"),
-        authorize_write=parse_hook(authorize_write, "authorize_write").get("authorize_write"),
-        prepare_only=parse_flag(prepare_only, "prepare_only"),
-        prepared=parse_prepared(prepared),
-    )
+    asked = {
+        "operation": parse_operation(operation),
+        "payload": json.loads(parse_object(payload, "payload")),
+        "expected_revision": expected_revision,
+        "expected_generation": expected_generation,
+    }
+    receipt = receipts.mutation_receipt_key(principal_id, session_id, request_id, **asked)
+    hooks: dict[str, Callable[..., object]] = {
+        **parse_hook(live_guard, "live_guard"),
+        **parse_hook(authorize_write, "authorize_write"),
+    }
+    look = parse_flag(prepare_only, "prepare_only")
+    request = _request(str(session_id), asked, receipt, hooks, prepare_only=look, prepared=parse_prepared(prepared))
     parsed_epoch = parse_epoch(epoch)
     handle, now = opened_at(db)
     return handle.write(lambda tx: _mutate(tx, handle, request, parsed_epoch, now))
+
+
+def _request(
+    session_id: str,
+    asked: Mapping[str, Any],
+    receipt: tuple[str, str],
+    hooks: Mapping[str, Callable[..., object]],
+    *,
+    prepare_only: bool,
+    prepared: Snapshot | None,
+) -> _Request:
+    operation = asked["operation"]
+    return _Request(
+        session_id,
+        operation,
+        _payload(operation, asked["payload"], session_id),
+        parse_counter(asked["expected_revision"], "expected_revision"),
+        _generation(operation, asked["expected_generation"]),
+        *receipt,
+        hooks.get("live_guard"),
+        hooks.get("authorize_write"),
+        prepare_only,
+        prepared,
+    )
 
 
 def _payload(operation: str, payload: Mapping[str, Any], session_id: str) -> Mapping[str, Any]:

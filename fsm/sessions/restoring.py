@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fsm.lifecycle.terms import quoted
-from fsm.lifecycles.runtime_tables import SESSIONS
+from fsm.lifecycles.runtime_tables import SESSIONS, UNSET_SOURCES
 from fsm.lifecycles.session_authorities import NOT_FOUND
 from fsm.runtime.messages import insert_message
 from fsm.runtime.surfaces import created_surface
@@ -12,7 +12,7 @@ from fsm.sessions.changes import Change, Effect, require_unused, standing
 
 __all__ = ["import_sessions"]
 
-_UNSAID: Final = "unknown"
+_UNSAID: Final = UNSET_SOURCES[-1]
 """The source of a session of which nobody said where it came from."""
 _INSERT = f"""
     INSERT INTO {quoted(SESSIONS.name)} (id, parent_session_id, source, created_source, title, created_at)

@@ -1,5 +1,7 @@
 """A session under one owner for each test."""
 
+from pathlib import Path
+
 import pytest
 
 import storage
@@ -21,3 +23,10 @@ def desk(owner: Owner) -> Desk:
     desk.mutate("rename", {"title": "first title"})
     desk.say("one", "two", "three")
     return desk
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    """The place of the older gateway's file, in a directory of its own."""
+    (place := tmp_path / "old").mkdir()
+    return place / "prompts.db"

@@ -79,6 +79,14 @@ class Model:
             waiting += [child for child, known in self.alive.items() if known.delegate and known.parent == each]
         return taken
 
+    def of_what_is_gone(self) -> list[Request]:
+        """Return the requests whose answers name a session that is gone."""
+        return [each for each in self.requests if each.named & self.gone]
+
+    def were_reset(self) -> list[str]:
+        """Return the sessions whose conversation ended in a reset."""
+        return sorted(name for name in self.alive if self.alive[self.last(name)].ended == "session_reset")
+
     def forget(self, names: set[str]) -> None:
         """Let sessions be gone; who continued or was continued by one stands alone."""
         for name in names:
@@ -234,15 +242,21 @@ class Mutations(RuleBasedStateMachine):
         last = self.model.last(name)
         known, summary = self.model.alive[last], self.named("sum")
         if known.ended == "session_reset":
-            with self.desk.owner.refuses("admission_conflict"):
-                self.desk.mutate("compress", {"summary": summary}, name)
-            self.seen.add("compress: refused")
             return
         child = self.asked("compress", name, {"summary": summary, "keep_last": keep})["child_session_id"]
         self.model.alive[child] = Transcript(last, [summary, *(known.words[-keep:] if keep else [])])
         known.next, known.ended = child, "compression"
         self.model.alive[name].generation += 1
         self.changed(name, last)
+
+    @precondition(lambda self: self.model.were_reset())
+    @rule(pick=PICK)
+    def compress_what_was_reset(self, pick: int) -> None:
+        """A transcript that a reset has ended is not continued."""
+        names = self.model.were_reset()
+        with self.desk.owner.refuses("admission_conflict"):
+            self.desk.mutate("compress", {"summary": "x"}, names[pick % len(names)])
+        self.seen.add("compress: refused")
 
     @precondition(lambda self: self.model.alive)
     @rule(pick=PICK)
@@ -274,11 +288,22 @@ class Mutations(RuleBasedStateMachine):
                 self.desk.call({**request.arguments, "operation": "rename", "payload": {"title": "another"}})
             self.seen.add("conflict")
             return
+        self.replayed(request)
+
+    def replayed(self, request: Request) -> None:
+        """Make a call again and compare the answer."""
         stripped = bool(request.named & self.model.gone)
         expected = {key: value for key, value in request.answer.items() if not (stripped and key in TEXTS)}
         with self.desk.owner.changes_nothing():
             assert self.desk.call(request.arguments) == expected
         self.seen.add("gone: replayed" if stripped else "replayed")
+
+    @precondition(lambda self: self.model.of_what_is_gone())
+    @rule(pick=PICK)
+    def retry_what_is_gone(self, pick: int) -> None:
+        """Also when the session is gone the retry answers."""
+        requests = self.model.of_what_is_gone()
+        self.replayed(requests[pick % len(requests)])
 
     @precondition(lambda self: self.model.alive)
     @rule(pick=PICK, fence=st.sampled_from(["expected_revision", "expected_generation"]))
