@@ -48,7 +48,7 @@ from fsm.lifecycle import (
     stored,
 )
 from fsm.machine import Action, Finding, Machine, Outcome, Record, Swept, connect
-from fsm.observers import Transition, observe, unobserve
+from fsm.observers import SessionGoneEvent, Transition, observe, unobserve
 from fsm.schema import GATEWAY_SCHEMA, RUNTIME_SCHEMA, table_of
 from storage import (
     ConstraintError,
@@ -98,6 +98,7 @@ __all__ = [
     "RefusedError",
     "Replay",
     "Secret",
+    "SessionGoneEvent",
     "Source",
     "State",
     "StorageError",

@@ -9,7 +9,7 @@ from storage.errors import (
     UnsupportedDatabaseError,
     WalResetWarning,
 )
-from storage.opening import open_database, random_id, resolve
+from storage.opening import open_database, random_id, read_snapshot, resolve
 from storage.port import Database, Location, Parameters, Row, Transaction, Value
 from storage.schema import Column, ForeignKey, Index, Schema, Table
 from storage.validate import choice, flag, identifier, instance, integer, number, reading, record, text
@@ -42,6 +42,7 @@ __all__ = [
     "number",
     "open_database",
     "random_id",
+    "read_snapshot",
     "reading",
     "record",
     "resolve",

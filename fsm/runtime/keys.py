@@ -6,8 +6,10 @@ from typing import Any, Final
 
 __all__ = [
     "IDENTITY_PREFIX",
+    "LEGACY_IMPORT_KEY",
     "MUTATION_PREFIX",
     "REPLACEMENT_PREFIX",
+    "RESERVED_EXECUTION_PREFIX",
     "RESULT_PREFIX",
     "RETIRED_SESSION_PREFIX",
     "TERMINAL_ADMISSION_PREFIX",
@@ -22,10 +24,13 @@ __all__ = [
 RESULT_PREFIX: Final = "gateway.admission.result.v1."
 REPLACEMENT_PREFIX: Final = "gateway.queued_replacement.v1."
 MUTATION_PREFIX: Final = "gateway.mutation.v1."
+LEGACY_IMPORT_KEY: Final = "gateway.prompt_admissions_import.v1"
 RETIRED_SESSION_PREFIX: Final = "gateway.retired_session.v1."
 TERMINAL_ADMISSION_PREFIX: Final = "gateway.terminal_admission.v1."
 IDENTITY_PREFIX: Final = "gateway.terminal_identity.v1."
 TERMINAL_WORKER_PREFIX: Final = "gateway.terminal_worker.v1."
+RESERVED_EXECUTION_PREFIX: Final = "admission-worker:"
+"""How the id of an execution begins that an admission has reserved."""
 
 
 def admission_fingerprint(*, canonical_target: str, payload: Any) -> str:

@@ -8,6 +8,7 @@ from fsm.lifecycles.session_authorities import NOT_FOUND
 from storage import Row, Transaction
 
 __all__ = [
+    "APART",
     "COMPRESSION",
     "advance_generation",
     "ancestors_of",
@@ -20,7 +21,7 @@ __all__ = [
 
 COMPRESSION = "compression"
 """The end_reason of a session whose conversation goes on in a child."""
-_APART = ("branch", "delegate")
+APART = ("branch", "delegate")
 """Sources of children that are conversations of their own."""
 
 _COLUMNS = "id, parent_session_id, source, end_reason"
@@ -74,7 +75,7 @@ def _found(tx: Transaction, session_id: str) -> Row:
 
 def _older(tx: Transaction, row: Row) -> list[str]:
     older: list[str] = []
-    while row["parent_session_id"] is not None and row["source"] not in _APART and len(older) <= MAX_LINEAGE_SESSIONS:
+    while row["parent_session_id"] is not None and row["source"] not in APART and len(older) <= MAX_LINEAGE_SESSIONS:
         parents = tx.execute(_ONE, {"id": row["parent_session_id"]})
         if not parents or parents[0]["end_reason"] != COMPRESSION:
             break

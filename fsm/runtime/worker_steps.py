@@ -7,13 +7,14 @@ from fsm.errors import RuntimeStoreError
 from fsm.lifecycle import among
 from fsm.lifecycle.terms import quoted, sql
 from fsm.lifecycles import SESSION_ADMISSION
-from fsm.lifecycles.admission_states import QUEUED, STARTED, UNKNOWN
+from fsm.lifecycles.admission_states import STARTED, UNKNOWN
 from fsm.lifecycles.limits import MAX_RUNTIME_JSON_BYTES
 from fsm.lifecycles.runtime_tables import ADMISSIONS, RECEIPTS
 from fsm.lifecycles.session_authorities import STALE_GENERATION, UNKNOWN_EXECUTION
 from fsm.lifecycles.worker_execution import RETIRED_RECEIPT, TERMINAL
 from fsm.machine import Action, Record
 from fsm.runtime.admission_steps import worker_statuses
+from fsm.runtime.idleness import pending_statuses
 from fsm.runtime.keys import TERMINAL_WORKER_PREFIX
 from fsm.runtime.lineage import lineage_of, revise
 from fsm.runtime.meta import keep
@@ -26,10 +27,6 @@ __all__ = ["WORKER_STEPS", "compact_receipts"]
 
 _READ_COPY = frozenset({"messages", "session"})
 
-_PENDING = f"""
-    SELECT status FROM {quoted(ADMISSIONS.name)}
-    WHERE target_session_id = :session_id AND {sql((among(QUEUED, STARTED, UNKNOWN),))}
-"""
 _OF_CLAIM = f"""
     SELECT admission_id, target_session_id, lineage_json FROM {quoted(ADMISSIONS.name)}
     WHERE {sql((among(STARTED, UNKNOWN),))} AND generation = :generation AND owner_epoch = :owner_epoch ORDER BY seq
@@ -58,7 +55,7 @@ def _row(record: Record) -> Row:
 
 def _require_free_lineage(record: Record) -> None:
     sessions = lineage_of(record.tx, str(record.values["session_id"]))
-    pending = [str(row["status"]) for each in sessions for row in record.tx.execute(_PENDING, {"session_id": each})]
+    pending = pending_statuses(record.tx, sessions)
     if (record.context.get("require_idle") and pending) or worker_statuses(record.tx, sessions):
         raise STALE_GENERATION.error(
             f"expected nothing pending or at work in the session's lineage, found some; {STALE_GENERATION.remedy}"
