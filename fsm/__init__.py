@@ -1,7 +1,7 @@
 """Explicit, durable state machines: a lifecycle is declared once as data, and runs through fenced writes.
 
-This package's door only re-exports. `fsm.driver`, `fsm.rooms` and `fsm.sessions` hold the gateway's operations; what is
-here is the vocabulary and the machine with which any table's lifecycle can be declared and run.
+This package's door only re-exports. `fsm.driver`, `fsm.rooms`, `fsm.sessions` and `fsm.workers` hold the gateway's
+operations; what is here is the vocabulary and the machine with which any table's lifecycle can be declared and run.
 """
 
 from importlib.metadata import version
@@ -48,7 +48,7 @@ from fsm.lifecycle import (
     stored,
 )
 from fsm.machine import Action, Finding, Machine, Outcome, Record, Swept, connect
-from fsm.observers import Transition, observe, unobserve
+from fsm.observers import SessionGoneEvent, Transition, observe, unobserve
 from fsm.schema import GATEWAY_SCHEMA, RUNTIME_SCHEMA, table_of
 from storage import (
     ConstraintError,
@@ -98,6 +98,7 @@ __all__ = [
     "RefusedError",
     "Replay",
     "Secret",
+    "SessionGoneEvent",
     "Source",
     "State",
     "StorageError",

@@ -1,7 +1,11 @@
-"""Observers: told of each committed transition, after its commit and never inside the transaction."""
+"""Observers: told of each committed transition, after its commit and never inside the transaction.
+
+They are told too of sessions that a commit has deleted or archived, which no lifecycle moves.
+"""
 
 import logging
 from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypeAlias
 from weakref import WeakKeyDictionary
 
 from attrs import frozen
@@ -9,7 +13,7 @@ from attrs import frozen
 from fsm.errors import ArgumentError
 from storage import Database, Location, Transaction, Value, resolve
 
-__all__ = ["Observer", "Transition", "listening", "observe", "queue", "unobserve"]
+__all__ = ["Event", "Observer", "SessionGoneEvent", "Transition", "listening", "observe", "queue", "unobserve"]
 
 _LOGGER = logging.getLogger("fsm")
 
@@ -25,19 +29,45 @@ class Transition:
     dest: str
     at: Value
 
+    @property
+    def name(self) -> str:
+        """What happened, as a log line names it."""
+        return f"{self.lifecycle}.{self.trigger}"
 
-Observer = Callable[[Transition], None]
+
+@frozen
+class SessionGoneEvent:
+    """Sessions that one commit has deleted, or put into the archive, at the call's instant `at` in seconds.
+
+    `primary` is the session that the call named; it is among `session_ids`, as whatever was taken along with it is. An
+    exact retry of the call, and archiving what is in the archive already, tells nobody.
+    """
+
+    session_ids: tuple[str, ...]
+    reason: Literal["delete", "archive"]
+    primary: str
+    at: float
+
+    @property
+    def name(self) -> str:
+        """What happened, as a log line names it."""
+        return f"session.{self.reason}"
+
+
+Event: TypeAlias = Transition | SessionGoneEvent
+Observer: TypeAlias = Callable[[Any], None]
+"""Takes each `Event`; what never meets one of the two kinds need not be typed for it."""
 _OBSERVERS: "WeakKeyDictionary[Database, list[Observer]]" = WeakKeyDictionary()
 
 
 def observe(db: Database | Location, observer: Observer) -> None:
-    """Call `observer` once for every transition that this handle commits from now on.
+    """Call `observer` once for every event that this handle commits from now on: a Transition or a SessionGoneEvent.
 
     One that raises changes nothing; what it raised is reported through `logging`. Raises ArgumentError where `db` is no
     handle or location, or the observer no function.
     """
     if not callable(observer):
-        raise ArgumentError(f"an observer is a function of one transition, not a {type(observer).__name__}; pass one")
+        raise ArgumentError(f"an observer is a function of one event, not a {type(observer).__name__}; pass one")
     _OBSERVERS.setdefault(resolve(db, error=ArgumentError), []).append(observer)
 
 
@@ -56,15 +86,15 @@ def listening(tx: Transaction) -> bool:
     return bool(_OBSERVERS) and bool(_OBSERVERS.get(tx.database))
 
 
-def queue(tx: Transaction, transition: Transition) -> None:
+def queue(tx: Transaction, event: Event) -> None:
     """Tell the observers of the transaction's handle when, and only if, it commits."""
     observers = _OBSERVERS.get(tx.database, [])
-    tx.after_commit(lambda: _tell(tuple(observers), transition))
+    tx.after_commit(lambda: _tell(tuple(observers), event))
 
 
-def _tell(observers: tuple[Observer, ...], transition: Transition) -> None:
+def _tell(observers: tuple[Observer, ...], event: Event) -> None:
     for observer in observers:
         try:
-            observer(transition)
+            observer(event)
         except Exception:
-            _LOGGER.exception("an observer of %s.%s failed", transition.lifecycle, transition.trigger)
+            _LOGGER.exception("an observer of %s failed", event.name)

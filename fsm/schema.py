@@ -9,9 +9,17 @@ from attrs import evolve
 
 from fsm.lifecycle import Lifecycle
 from fsm.lifecycle.terms import sql
-from fsm.lifecycles import DRIVER_LEASE, DRIVER_TASK, HOSTED_ROOM, PEER_RESERVATION, SESSION_ADMISSION, WORKER_EXECUTION
+from fsm.lifecycles import (
+    DRIVER_LEASE,
+    DRIVER_TASK,
+    HOSTED_ROOM,
+    PEER_RESERVATION,
+    SESSION_ADMISSION,
+    SESSION_TURN_LEASE,
+    WORKER_EXECUTION,
+)
 from fsm.lifecycles.hosted_room import DISBANDED
-from fsm.lifecycles.runtime_tables import MESSAGES, META, MODEL_USAGE, RECEIPTS, RUNTIME_EPOCH, SESSIONS, TURN_LEASES
+from fsm.lifecycles.runtime_tables import MESSAGES, META, MODEL_USAGE, RECEIPTS, RUNTIME_EPOCH, SESSIONS
 from fsm.lifecycles.tables import EVENTS, LINKS, REMOTE_RUNS, RETIRED, REVOKED_GRANTS, ROOMS, TOTALS
 from storage import Backfill, Schema, Table
 
@@ -69,7 +77,7 @@ RUNTIME_SCHEMA: Final = Schema(
         table_of(SESSION_ADMISSION),
         table_of(WORKER_EXECUTION),
         RECEIPTS,
-        TURN_LEASES,
+        table_of(SESSION_TURN_LEASE),
         MODEL_USAGE,
     ),
 )

@@ -29,7 +29,7 @@ from storage.errors import (
     UnsupportedDatabaseError,
     WalResetWarning,
 )
-from storage.opening import clock_of, open_database, probe, resolve
+from storage.opening import clock_of, open_database, probe, read_snapshot, resolve
 from storage.port import Database, Location, Parameters, Row, Transaction, Value
 from storage.schema import Added, Backfill, Column, ForeignKey, Index, Schema, Table, Total
 from storage.totals import WrongTotal, wrong_totals
@@ -69,6 +69,7 @@ __all__ = [
     "open_database",
     "probe",
     "random_id",
+    "read_snapshot",
     "reading",
     "record",
     "resolve",

@@ -16,7 +16,7 @@ from attrs import define, frozen
 
 from storage.engine import Engine, Handle, Options, Synchronous, random_id
 from storage.errors import DatabaseUnavailableError, StorageError, UnsupportedDatabaseError
-from storage.port import Database, Location, Parameters
+from storage.port import Database, Location, Parameters, Result, Transaction
 from storage.sqlite import connection
 from storage.sqlite.database import FORKED_WITHIN, SqliteDatabase, look
 from storage.validate import ErrorOf
@@ -233,6 +233,33 @@ def _named(value: object, error: ErrorOf) -> _Place:
     if text == _MEMORY:
         raise error("db: expected a handle for a database in memory; open it with open_database and pass the handle")
     return _place(text, error)
+
+
+def read_snapshot(location: Location, body: Callable[[Transaction], Result]) -> Result:
+    """Run `body` on an SQLite file that nobody writes to any more, and return what it returns.
+
+    The file may be anybody's: nothing of it is required or made. It stays as it is to the last byte and to its time of
+    change, and nothing is left beside it. The handle that reads it is the call's own.
+
+    Raises:
+        StorageError: the location is none, or the engine refuses a statement of `body`.
+        UnsupportedDatabaseError: the file is no SQLite database, or the location is a server's.
+        DatabaseUnavailableError: the file is missing, cannot be read, or holds a change that was cut off in the middle.
+    """
+    path = os.path.realpath(_location(location, StorageError))
+    connection.check_version()
+    with _handles.lock:
+        _handles.require_free(path)
+        left_behind = connection.lacks_shared_memory(path)
+        connect = partial(connection.connect_snapshot, path)
+        handle = SqliteDatabase(path, connect, clock=time.time, new_id=random_id, read_only=True)
+        _handles.all.add(handle)
+    try:
+        return handle.read(body)
+    finally:
+        handle.close()
+        if left_behind:
+            connection.drop_shared_memory(path)
 
 
 def _location(value: object, error: ErrorOf) -> str:

@@ -15,12 +15,13 @@ from fsm.cli.rooms import rooms
 from fsm.cli.sessions import admissions, sessions
 from fsm.cli.showing import task
 from fsm.cli.why import why
+from fsm.cli.workers import workers
 
 __all__ = ["ADMISSION", "COMMANDS", "ROOM", "TASK"]
 
 COMMANDS: Final = (
     *(rooms, events, lease, why, requeue, defer, cancel),
-    *(sessions, admissions, recover),
+    *(sessions, admissions, workers, recover),
     *(diagram, table, export),
 )
 

@@ -22,11 +22,11 @@ from fsm.schema import RUNTIME_SCHEMA
 from fsm.sessions import AdmissionView, SessionView, get_session, list_session_admissions
 from storage import Database, Row, Transaction
 
-__all__ = ["admissions", "sessions"]
+__all__ = ["admissions", "require_session", "sessions", "show"]
 
 OF_SESSIONS: Final = ("session", "continues", "source", "generation", "revision", "open", "created", "ended", "because")
 OF_ADMISSIONS: Final = ("seq", "admission", "principal", "request", "intent", "state", "epoch", "generation", "mark")
-NEVER_FOLDED: Final = frozenset({"generation", "revision", "seq", "state", "epoch"})
+NEVER_FOLDED: Final = frozenset({"generation", "revision", "seq", "state", "epoch", "operations"})
 
 All = Annotated[bool, typer.Option("--all", help="Those that have ended too.")]
 
@@ -50,7 +50,7 @@ def sessions(location: Location, *, as_json: AsJson = False) -> None:
     if as_json:
         say_stored([{**view, "open": waiting.get(view["id"], {})} for view in views])
     else:
-        _show(f"{len(views)} sessions", OF_SESSIONS, [tuple(_of_session(view, waiting)) for view in views])
+        show(f"{len(views)} sessions", OF_SESSIONS, [tuple(_of_session(view, waiting)) for view in views])
 
 
 def _read(tx: Transaction) -> tuple[list[Row], dict[str, dict[str, int]]]:
@@ -81,14 +81,15 @@ def admissions(location: Location, session: Session, *, everything: All = False,
     with opened(location, read_only=True) as db:
         found = list_session_admissions(db, session_id=session, pending_only=not everything)
         if not found:
-            _require_session(db, session)  # An empty answer must not hide a misspelt session.
+            require_session(db, session)  # An empty answer must not hide a misspelt session.
     if as_json:
         say_stored(found)
     else:
-        _show(f"session {session}: {len(found)} admissions", OF_ADMISSIONS, [tuple(_of_admission(e)) for e in found])
+        show(f"session {session}: {len(found)} admissions", OF_ADMISSIONS, [tuple(_of_admission(e)) for e in found])
 
 
-def _require_session(db: Database, session: str) -> None:
+def require_session(db: Database, session: str) -> None:
+    """Raise CommandRefusedError where there is no such session."""
     if get_session(db, session) is None:
         raise CommandRefusedError(f"no session {session}")
 
@@ -105,7 +106,8 @@ def _of_admission(view: AdmissionView) -> Iterator[str]:
     yield f"corrupt: {view['corrupt']}" if "corrupt" in view else ""
 
 
-def _show(title: str, columns: Sequence[str], records: Sequence[Sequence[str]]) -> None:
+def show(title: str, columns: Sequence[str], records: Sequence[Sequence[str]]) -> None:
+    """Write records as a table, or below each other on a narrow terminal."""
     if (terminal := console()).width < NARROW_COLUMNS:
         say_one_by_one(columns, records)
         return

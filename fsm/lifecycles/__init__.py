@@ -8,6 +8,7 @@ from fsm.lifecycles.driver_task import DRIVER_TASK
 from fsm.lifecycles.hosted_room import HOSTED_ROOM
 from fsm.lifecycles.peer_reservation import PEER_RESERVATION
 from fsm.lifecycles.session_admission import SESSION_ADMISSION
+from fsm.lifecycles.session_turn_lease import SESSION_TURN_LEASE
 from fsm.lifecycles.worker_execution import WORKER_EXECUTION
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "LIFECYCLES",
     "PEER_RESERVATION",
     "SESSION_ADMISSION",
+    "SESSION_TURN_LEASE",
     "WORKER_EXECUTION",
 ]
 
@@ -27,5 +29,6 @@ LIFECYCLES: Final[tuple[Lifecycle, ...]] = (
     PEER_RESERVATION,
     SESSION_ADMISSION,
     WORKER_EXECUTION,
+    SESSION_TURN_LEASE,
 )
 """Every lifecycle of the gateway, in the order in which the gallery shows them."""

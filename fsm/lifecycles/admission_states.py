@@ -42,7 +42,12 @@ def _over(outcome: str, meaning: str, *, final: bool = True) -> State:
     )
 
 
-QUEUED: Final = stored("status", "queued", "admitted, waiting for its turn on the session", requires=NO_OUTCOME)
+QUEUED: Final = stored(
+    "status",
+    "queued",
+    "admitted, waiting for its turn on the session",
+    requires=(NO_OUTCOME, Term("generation", "is null")),
+)
 STARTED: Final = stored(
     "status", "started", "claimed: an owner is at work on it under one generation", requires=(NO_OUTCOME, *OWNED)
 )
@@ -66,6 +71,8 @@ OUTCOMES: Final = tuple(state.name for state in SETTLED)
 """How an owner may report that a turn ended."""
 CAPTURED_OUTCOMES: Final = (COMPLETED.name, INTERRUPTED.name, FAILED.name)
 """How an owner may have captured that a turn ended, before its report failed."""
+IMPORTED: Final = (QUEUED, UNKNOWN, *FINAL)
+"""In which an older gateway's admission may be taken over; what it had started is unknown."""
 STATES: Final = (QUEUED, STARTED, UNKNOWN, STEERING, *FINAL)
 """In the order of an admission's life."""
 

@@ -155,5 +155,5 @@ MODEL_USAGE: Final = Table(
 )
 """What auxiliary calls used, by session, task and model; an unnamed model is the empty text."""
 
-RUNTIME_LOCK_ORDER: Final = (RUNTIME_EPOCH, SESSIONS, ADMISSIONS, EXECUTIONS)
+RUNTIME_LOCK_ORDER: Final = (RUNTIME_EPOCH, SESSIONS, ADMISSIONS, EXECUTIONS, TURN_LEASES)
 """The order in which a transaction locks rows of the runtime: from the epoch, which all share, down to the record."""

@@ -38,6 +38,7 @@ from fsm.lifecycles.admission_states import (
     FINAL,
     FULL,
     IDLE,
+    IMPORTED,
     INTERRUPTED,
     IS_OVER,
     MINE,
@@ -136,7 +137,7 @@ IMPORT: Final = Trigger(
     edges=choice(
         Arg("state"),
         NEW,
-        (QUEUED, UNKNOWN, *FINAL),
+        IMPORTED,
         {**CONTENT, "generation": Arg("generation", nullable=True)},
     ),
     imports=True,

@@ -6,6 +6,7 @@ from fsm.lifecycle import (
     GONE,
     NEW,
     Arg,
+    Authority,
     Check,
     Do,
     Edge,
@@ -14,6 +15,7 @@ from fsm.lifecycle import (
     Load,
     Look,
     Not,
+    Of,
     Replay,
     Secret,
     Source,
@@ -25,7 +27,7 @@ from fsm.lifecycle import (
     given,
     stored,
 )
-from fsm.lifecycles.runtime_tables import EXECUTIONS, META, RECEIPTS, RUNTIME_LOCK_ORDER
+from fsm.lifecycles.runtime_tables import EXECUTIONS, META, RECEIPTS, RUNTIME_LOCK_ORDER, SESSIONS
 from fsm.lifecycles.session_authorities import (
     CONFLICT,
     CURRENT_SESSION,
@@ -36,18 +38,29 @@ from fsm.lifecycles.session_authorities import (
     STALE_GENERATION,
     because,
 )
+from fsm.lifecycles.session_turn_lease import ACQUIRE, RELEASE, RENEW, SESSION_TURN_LEASE
 
-__all__ = ["RETIRED_RECEIPT", "WORKER_EXECUTION", "WorkerExecutionState"]
+__all__ = ["KINDS", "RETIRED_RECEIPT", "WORKER_EXECUTION", "WorkerExecutionState"]
 
 WorkerExecutionState = Literal["registered", "running", "unknown", "terminal"]
 
+CHILD: Final = "child"
+"""The kind that does not outlive its owner."""
+KINDS: Final = ("cron", CHILD, "compute", "kanban")
+"""What a worker may be."""
 RETIRED_RECEIPT: Final = '{"retired":true}'
 """What is left of a read copy once its execution has ended."""
+RETIRED_RECEIPTS: Final = (RETIRED_RECEIPT, '{"retired": true}')
+"""The same as gateways spell it that wrote their receipts themselves."""
 
 # --- refusals
 
 OUT_OF_SEQUENCE: Final = because(
     "invalid_params", "number an execution's operations from 1 on, each one higher than the last", field="sequence"
+)
+
+OTHER_OPERATION: Final = because(
+    "admission_conflict", "this number has another operation; retry exactly, or go on with the next", field="sequence"
 )
 
 # --- states
@@ -63,14 +76,32 @@ LIVE: Final = (REGISTERED, RUNNING, UNKNOWN)
 
 # --- terms and steps
 
-IS_CHILD: Final = Term("kind", "=", "child")
+IS_CHILD: Final = Term("kind", "=", CHILD)
 SAME_DIGEST: Final = given("payload_digest")
+IS_RETRY: Final = Term(Of("receipt", "payload_digest", nullable=True), "=", Arg("payload_digest"))
 OF_SESSION: Final = Fence(given("session_id"), DENIED)
 OF_GENERATION: Final = Fence(given("generation"), STALE_GENERATION)
 WITHIN_ITS_EPOCH: Final = Fence(
     Not(Term(Arg("reserved"), "=", 1), Term("owner_epoch", "!=", Arg("epoch"))), STALE_EPOCH
 )
 """An execution that an admission reserved reports through its owner's pipes and dies with them."""
+CURRENT_SESSION_UNLESS_RETRIED: Final = Authority(
+    "session",
+    SESSIONS,
+    {"id": Arg("session_id")},
+    NOT_FOUND,
+    (Check(Not(Term("runtime_generation", "!=", Arg("generation")), Not(IS_RETRY)), STALE_GENERATION),),
+)
+"""Only what is new needs the session's current generation: a stored receipt answers for the execution's own."""
+NOT_RETIRED: Final = Fence(
+    Not(
+        IS_RETRY,
+        Term(Of("receipt", "result_json", nullable=True), "in", RETIRED_RECEIPTS),
+        Term(Of("record", "status"), "=", TERMINAL.name),
+    ),
+    STALE_GENERATION,
+)
+"""What an execution had only read is not answered again once it has ended."""
 
 COMPACT: Final = Do("compact_receipts", "what the execution had only read shrinks to a mark that it was read")
 OPERATION: Final = (
@@ -78,21 +109,21 @@ OPERATION: Final = (
     Load(NOT_FOUND),
     OF_SESSION,
     OF_GENERATION,
+    Look("receipt", RECEIPTS, given("execution_id", "sequence")),
+    CURRENT_SESSION_UNLESS_RETRIED,
     Fence(Term("owner_epoch", "=", Arg("epoch")), STALE_EPOCH),
-    Look(
-        "receipt",
-        RECEIPTS,
-        given("execution_id", "sequence"),
-        checks=(Check(Not(SAME_DIGEST, Term("result_json", "=", RETIRED_RECEIPT)), STALE_GENERATION),),
-    ),
-    Replay(SAME_DIGEST, conflict=(), refuse=CONFLICT, on="receipt"),
-    CURRENT_SESSION,
+    NOT_RETIRED,
+    Replay(SAME_DIGEST, conflict=(), refuse=OTHER_OPERATION, on="receipt"),
     Source(STALE_GENERATION),
     Fence(Term("last_sequence", "=", Arg("previous_sequence")), OUT_OF_SEQUENCE),
-    Do("run_handler", "the operation's own effect, in this transaction; it answers a JSON object"),
+    Do(
+        "run_operation",
+        "the operation's own effect, in this transaction; it answers a JSON object",
+        fires=tuple((SESSION_TURN_LEASE.name, trigger.name) for trigger in (ACQUIRE, RENEW, RELEASE)),
+    ),
     Do("store_receipt", "the answer is kept under its sequence number, for the exact retry"),
     Write(STALE_GENERATION),
-    Do("revise_session", "the session's revision + 1, where the handler wrote or the execution ends"),
+    Do("revise_session", "the session's revision + 1, where the operation wrote or the execution ends"),
 )
 
 

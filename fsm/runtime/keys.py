@@ -6,8 +6,10 @@ from typing import Any, Final
 
 __all__ = [
     "IDENTITY_PREFIX",
+    "LEGACY_IMPORT_KEY",
     "MUTATION_PREFIX",
     "REPLACEMENT_PREFIX",
+    "RESERVED_EXECUTION_PREFIX",
     "RESULT_PREFIX",
     "RETIRED_SESSION_PREFIX",
     "TERMINAL_ADMISSION_PREFIX",
@@ -15,16 +17,20 @@ __all__ = [
     "admission_fingerprint",
     "content_digest",
     "identity_key",
+    "operation_digest",
     "request_key",
 ]
 
 RESULT_PREFIX: Final = "gateway.admission.result.v1."
 REPLACEMENT_PREFIX: Final = "gateway.queued_replacement.v1."
 MUTATION_PREFIX: Final = "gateway.mutation.v1."
+LEGACY_IMPORT_KEY: Final = "gateway.prompt_admissions_import.v1"
 RETIRED_SESSION_PREFIX: Final = "gateway.retired_session.v1."
 TERMINAL_ADMISSION_PREFIX: Final = "gateway.terminal_admission.v1."
 IDENTITY_PREFIX: Final = "gateway.terminal_identity.v1."
 TERMINAL_WORKER_PREFIX: Final = "gateway.terminal_worker.v1."
+RESERVED_EXECUTION_PREFIX: Final = "admission-worker:"
+"""How the id of an execution begins that an admission has reserved."""
 
 
 def admission_fingerprint(*, canonical_target: str, payload: Any) -> str:
@@ -39,6 +45,13 @@ def content_digest(session_id: str, payload_json: str, intent: str) -> str:
     """
     return _digest(
         f'{{"payload":{{"input":{payload_json},"intent":{_encoded(intent)}}},"target":{_encoded(session_id)}}}'
+    )
+
+
+def operation_digest(session_id: str, operation: str, payload_json: str) -> str:
+    """Return the fingerprint of a worker's operation, from its payload as canonical JSON."""
+    return _digest(
+        f'{{"payload":{{"operation":{_encoded(operation)},"payload":{payload_json}}},"target":{_encoded(session_id)}}}'
     )
 
 

@@ -7,11 +7,21 @@ from fsm.lifecycles.runtime_tables import SESSIONS
 from fsm.lifecycles.session_authorities import NOT_FOUND
 from storage import Row, Transaction
 
-__all__ = ["COMPRESSION", "advance_generation", "chain_from", "lineage_of", "next_generation", "oldest_of", "revise"]
+__all__ = [
+    "APART",
+    "COMPRESSION",
+    "advance_generation",
+    "ancestors_of",
+    "chain_from",
+    "lineage_of",
+    "next_generation",
+    "oldest_of",
+    "revise",
+]
 
 COMPRESSION = "compression"
 """The end_reason of a session whose conversation goes on in a child."""
-_APART = ("branch", "delegate")
+APART = ("branch", "delegate")
 """Sources of children that are conversations of their own."""
 
 _COLUMNS = "id, parent_session_id, source, end_reason"
@@ -46,9 +56,14 @@ def chain_from(tx: Transaction, session_id: str) -> list[str]:
     return _bounded([session_id, *_newer(tx, _found(tx, session_id))])
 
 
+def ancestors_of(tx: Transaction, session_id: str) -> list[str]:
+    """Return what the session continues, newest first; raises as `lineage_of` does."""
+    return _bounded([session_id, *_older(tx, _found(tx, session_id))])[1:]
+
+
 def oldest_of(tx: Transaction, session_id: str) -> str:
     """Return the session with which the lineage began; raises as `lineage_of` does."""
-    return _bounded([session_id, *_older(tx, _found(tx, session_id))])[-1]
+    return [session_id, *ancestors_of(tx, session_id)][-1]
 
 
 def _found(tx: Transaction, session_id: str) -> Row:
@@ -60,7 +75,7 @@ def _found(tx: Transaction, session_id: str) -> Row:
 
 def _older(tx: Transaction, row: Row) -> list[str]:
     older: list[str] = []
-    while row["parent_session_id"] is not None and row["source"] not in _APART and len(older) <= MAX_LINEAGE_SESSIONS:
+    while row["parent_session_id"] is not None and row["source"] not in APART and len(older) <= MAX_LINEAGE_SESSIONS:
         parents = tx.execute(_ONE, {"id": row["parent_session_id"]})
         if not parents or parents[0]["end_reason"] != COMPRESSION:
             break

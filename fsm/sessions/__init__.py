@@ -19,8 +19,12 @@ from fsm.sessions.admitting import (
     list_session_admissions,
 )
 from fsm.sessions.epochs import begin_runtime_epoch
+from fsm.sessions.legacy import import_legacy_session_admissions
 from fsm.sessions.moving import rehome_queued_inputs, retarget_local_automation
+from fsm.sessions.mutations import mutate_runtime_session
+from fsm.sessions.receipts import mutation_receipt_key, replay_mutation_receipt
 from fsm.sessions.replacing import check_replaced_input, replacement_binding, retire_replaced_input
+from fsm.sessions.results import MutationView
 from fsm.sessions.steering import revert_steer_input, settle_steer_transfers, steer_replayed, steer_session_input
 from fsm.sessions.store import append_message, create_session, end_session, get_session, list_messages
 from fsm.sessions.turns import (
@@ -38,6 +42,7 @@ __all__ = [
     "REPLACEMENT_PREFIX",
     "AdmissionView",
     "MessageView",
+    "MutationView",
     "RuntimeStoreError",
     "SessionAdmissionState",
     "SessionView",
@@ -52,11 +57,15 @@ __all__ = [
     "find_session_admission",
     "get_session",
     "get_session_admission",
+    "import_legacy_session_admissions",
     "list_messages",
     "list_session_admissions",
+    "mutate_runtime_session",
+    "mutation_receipt_key",
     "recover_session_inputs",
     "rehome_queued_inputs",
     "replacement_binding",
+    "replay_mutation_receipt",
     "resolve_unknown_session_input",
     "retarget_local_automation",
     "retire_replaced_input",

@@ -6,6 +6,7 @@ import sqlite3
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -201,7 +202,10 @@ def connect_read_only(path: str, timeout_seconds: float | None = None) -> sqlite
             "reading this database would leave files of another user beside it, which lock its owner out; "
             "read it as a user who may write the file"
         )
-    target = f"file:{quote(path)}?mode={'rw' if at_rest else 'ro'}"
+    return _reading(f"file:{quote(path)}?mode={'rw' if at_rest else 'ro'}", timeout_seconds)
+
+
+def _reading(target: str, timeout_seconds: float | None = None) -> sqlite3.Connection:
     connection = _connect(target, uri=True, timeout_seconds=timeout_seconds)
     try:
         connection.execute("PRAGMA query_only=ON")
@@ -211,6 +215,34 @@ def connect_read_only(path: str, timeout_seconds: float | None = None) -> sqlite
     except FAILURES as exc:
         connection.close()
         raise translate(exc) from exc
+
+
+def connect_snapshot(path: str) -> sqlite3.Connection:
+    """Open a file that nobody writes to any more, for reading.
+
+    Where this user may write neither to the file nor beside it, SQLite is told that it cannot change, which
+    spares it files of its own. That takes no locks, and letting go of the file would let go of this
+    process's other locks on it; but what cannot be written is locked by nobody here.
+
+    Raises:
+        DatabaseUnavailableError: the file is missing or cannot be read now.
+        UnsupportedDatabaseError: the file is not an SQLite database.
+    """
+    at_rest = Path(path).exists() and not any(Path(path + suffix).exists() for suffix in ("-wal", "-journal"))
+    if not at_rest or (os.access(path, os.W_OK) and os.access(Path(path).parent, os.W_OK)):
+        return connect_read_only(path)
+    return _reading(f"file:{quote(path)}?mode=ro&immutable=1")
+
+
+def lacks_shared_memory(path: str) -> bool:
+    """Tell whether a write-ahead log was copied here without its shared memory, which reading it makes and leaves."""
+    return Path(f"{path}-wal").exists() and not Path(f"{path}-shm").exists()
+
+
+def drop_shared_memory(path: str) -> None:
+    """Remove the shared memory of a log that nobody writes to."""
+    with suppress(OSError):
+        Path(f"{path}-shm").unlink(missing_ok=True)
 
 
 def _connect(target: str, *, uri: bool, timeout_seconds: float | None = None) -> sqlite3.Connection:

@@ -16,12 +16,14 @@ from fsm.lifecycles import (
     LIFECYCLES,
     PEER_RESERVATION,
     SESSION_ADMISSION,
+    SESSION_TURN_LEASE,
     WORKER_EXECUTION,
     admission_states,
     driver_lease,
     driver_task,
     hosted_room,
     peer_reservation,
+    session_turn_lease,
     worker_execution,
 )
 from fsm.lifecycles.admission_states import SessionAdmissionState
@@ -29,6 +31,7 @@ from fsm.lifecycles.driver_lease import DriverLeaseState
 from fsm.lifecycles.driver_task import DriverTaskState
 from fsm.lifecycles.hosted_room import HostedRoomState
 from fsm.lifecycles.peer_reservation import PeerReservationState
+from fsm.lifecycles.session_turn_lease import SessionTurnLeaseState
 from fsm.lifecycles.tables import TASKS
 from fsm.lifecycles.worker_execution import WorkerExecutionState
 from fsm.schema import table_of
@@ -39,6 +42,7 @@ ALIASES = {
     "hosted_room": HostedRoomState,
     "peer_reservation": PeerReservationState,
     "session_admission": SessionAdmissionState,
+    "session_turn_lease": SessionTurnLeaseState,
     "worker_execution": WorkerExecutionState,
 }
 FILES = {
@@ -47,6 +51,7 @@ FILES = {
     "hosted_room": hosted_room,
     "peer_reservation": peer_reservation,
     "session_admission": admission_states,
+    "session_turn_lease": session_turn_lease,
     "worker_execution": worker_execution,
 }
 
@@ -95,6 +100,7 @@ def constants_of(module: ModuleType) -> list[object]:
             ("completed", "interrupted", "rejected", "failed", "cancelled", "steered"),
         ),
         (WORKER_EXECUTION, 4, 18, ("terminal",)),
+        (SESSION_TURN_LEASE, 3, 9, ()),
     ],
     ids=lambda value: getattr(value, "name", None),
 )

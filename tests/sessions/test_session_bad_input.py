@@ -45,6 +45,15 @@ CAPTURED: list[Any] = [
     *[(outcome, {}) for outcome in WRONG_OUTCOMES],
     *[("completed", result) for result in WRONG_RESULTS],
 ]
+PREPARED: list[Any] = [
+    *(1, "x", [], {}, True, object()),
+    *({"target": "s", "generation": value, "revision": 0} for value in bad.NON_NEGATIVE_INTEGERS),
+    *({"target": "s", "generation": 0, "revision": value} for value in bad.NON_NEGATIVE_INTEGERS),
+    *({"target": value, "generation": 0, "revision": 0} for value in TEXTS),
+    {"target": "s", "generation": 0},
+    {"target": "s", "generation": 0, "revision": 0, "more": 1},
+    {"snapshot": {"target": "s", "generation": 0, "revision": 0}},
+]
 TRANSACTIONS: list[Any] = [None, 1, "x", {}, object()]
 
 BAD: dict[str, tuple[str, list[Any]]] = {
@@ -56,6 +65,13 @@ BAD: dict[str, tuple[str, list[Any]]] = {
     "result": ("invalid_params", OBJECTS),
     "intent": ("invalid_params", [None, 1, True, "", "QUEUE", "interrupt", [], {}]),
     "outcome": ("invalid_params", [None, 1, True, "", "cancelled", "steered", "Completed", [], {}]),
+    "operation": ("invalid_params", [None, 1, True, "", "Rename", "prune", [], {}]),
+    "expected_revision": ("invalid_params", bad.NON_NEGATIVE_INTEGERS),
+    "expected_generation": ("invalid_params", [value for value in bad.NON_NEGATIVE_INTEGERS if value is not None]),
+    "prepare_only": ("invalid_params", bad.FLAGS),
+    "prepared": ("invalid_params", PREPARED),
+    "source_path": ("invalid_params", [value for value in bad.DATABASES if value != "state.db"]),
+    "writers_drained": ("invalid_params", [*bad.FLAGS, False]),
     "transfers": ("invalid_params", TRANSFERS),
     "captured": ("invalid_params", CAPTURED),
     "pending_only": ("invalid_params", bad.FLAGS),
@@ -80,12 +96,15 @@ BAD: dict[str, tuple[str, list[Any]]] = {
             {"observed": object()},
         ],
     ),
-    **dict.fromkeys(("authorize_write", "replay_guard", "guard", "terminal_write"), ("invalid_params", HOOKS)),
+    **dict.fromkeys(
+        ("authorize_write", "replay_guard", "guard", "terminal_write", "live_guard"), ("invalid_params", HOOKS)
+    ),
     **dict.fromkeys(("head", "parent_session_id", "title"), ("invalid_params", OPTIONAL_TEXTS)),
     **dict.fromkeys(
         (
             *("principal_id", "session_id", "request_id", "admission_id", "instance_id", "binding", "source", "reason"),
             *("old_session_id", "new_session_id", "principal_prefix", "new_target"),
+            *("key", "digest"),
         ),
         ("invalid_params", TEXTS),
     ),
@@ -97,7 +116,13 @@ GOOD: dict[str, Any] = {
     "admission_id": "id-1",
     "epoch": 1,
     "generation": 1,
-    "payload": {},
+    "payload": {"title": "t"},
+    "operation": "rename",
+    "expected_revision": 0,
+    "source_path": __file__,
+    "writers_drained": True,
+    "key": "key",
+    "digest": "digest",
     "outcome": "completed",
     "transfers": {},
     "old_targets": [],

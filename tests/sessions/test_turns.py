@@ -26,8 +26,10 @@ def stored_result(owner: Owner, admission: Any) -> Any:
 # --- claiming
 
 
-def test_inputs_are_claimed_in_the_order_of_their_numbers(owner: Owner) -> None:
+def test_inputs_are_claimed_in_the_order_of_their_numbers(owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
     """The queue's order is that of admission, whatever the ids, and each claim has the session's next generation."""
+    ids = iter(("y", "c", "x"))
+    monkeypatch.setattr(owner.db, "new_id", lambda: next(ids))
     for request in ("z", "a", "m"):
         owner.admit(request)
     seen = []

@@ -11,13 +11,13 @@ from attrs import frozen
 
 import fsm.errors
 import storage
-from fsm import driver, rooms, sessions
+from fsm import driver, rooms, sessions, workers
 from fsm.schema import RUNTIME_SCHEMA
 from storage import Database
 
 __all__ = ["CALLS", "ERRORS", "MODULES", "VALUES", "Call", "hint"]
 
-MODULES: Final[tuple[ModuleType, ...]] = (driver, rooms, sessions)
+MODULES: Final[tuple[ModuleType, ...]] = (driver, rooms, sessions, workers)
 """The modules of operations; whatever is public in one that joins them can be named at once."""
 
 Taken = Literal["database", "transaction", "neither"]

@@ -1,0 +1,1 @@
+"""Workers: their executions, their receipts and what they do to their session."""
