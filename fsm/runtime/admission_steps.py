@@ -14,7 +14,7 @@ from fsm.lifecycles.session_authorities import UNKNOWN_EXECUTION
 from fsm.lifecycles.worker_execution import LIVE, UNKNOWN
 from fsm.machine import Action, Record
 from fsm.runtime.keys import RESULT_PREFIX
-from fsm.runtime.lineage import advance_generation, lineage_of, next_generation, revise
+from fsm.runtime.lineage import advance_generation, held_lineage_of, next_generation, revise
 from fsm.runtime.meta import keep
 from fsm.runtime.tombstones import bury_admission
 from storage import Row, Transaction, Value
@@ -57,7 +57,7 @@ def _target(record: Record) -> str:
 
 
 def _look_at_workers(record: Record) -> dict[str, int]:
-    found = worker_statuses(record.tx, lineage_of(record.tx, str(record.values["session_id"])))
+    found = worker_statuses(record.tx, held_lineage_of(record.tx, str(record.values["session_id"])))
     if UNKNOWN.name in found:
         raise UNKNOWN_EXECUTION.error(
             f"expected no execution of the session's lineage to be unknown, found one; {UNKNOWN_EXECUTION.remedy}"

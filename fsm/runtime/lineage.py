@@ -13,6 +13,7 @@ __all__ = [
     "advance_generation",
     "ancestors_of",
     "chain_from",
+    "held_lineage_of",
     "lineage_of",
     "next_generation",
     "oldest_of",
@@ -49,6 +50,21 @@ def lineage_of(tx: Transaction, session_id: str) -> list[str]:
     row = _found(tx, session_id)
     older, newer = _older(tx, row), _newer(tx, row)
     return _bounded([*reversed(older), session_id, *newer])
+
+
+def held_lineage_of(tx: Transaction, session_id: str) -> list[str]:
+    """Hold the session with which the lineage began, and return the lineage, oldest first; raises as `lineage_of` does.
+
+    Two that decide over one lineage from different sessions of it come in turn so, each seeing what the other stored.
+    """
+    found = lineage_of(tx, session_id)
+    while tx.locks_rows:
+        oldest = found[0]
+        tx.lock(_ONE, {"id": oldest})
+        found = lineage_of(tx, session_id)
+        if found[0] == oldest:
+            break
+    return found
 
 
 def chain_from(tx: Transaction, session_id: str) -> list[str]:

@@ -16,7 +16,7 @@ from fsm.machine import Action, Record
 from fsm.runtime.admission_steps import worker_statuses
 from fsm.runtime.idleness import pending_statuses
 from fsm.runtime.keys import TERMINAL_WORKER_PREFIX
-from fsm.runtime.lineage import lineage_of, revise
+from fsm.runtime.lineage import held_lineage_of, revise
 from fsm.runtime.meta import keep
 from fsm.runtime.parse import refusing
 from fsm.runtime.views import worker_view
@@ -54,7 +54,7 @@ def _row(record: Record) -> Row:
 
 
 def _require_free_lineage(record: Record) -> None:
-    sessions = lineage_of(record.tx, str(record.values["session_id"]))
+    sessions = held_lineage_of(record.tx, str(record.values["session_id"]))
     pending = pending_statuses(record.tx, sessions)
     if (record.context.get("require_idle") and pending) or worker_statuses(record.tx, sessions):
         raise STALE_GENERATION.error(
