@@ -6,10 +6,10 @@ from typing import Any
 from attrs import define, evolve
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant
 
-import storage
 from fsm import sessions
 from fsm.lifecycles import SESSION_ADMISSION
 from fsm.observers import Transition, observe
+from tests.engines import Engine
 from tests.sessions.support import Owner
 from tests.world import ManualClock
 
@@ -58,10 +58,14 @@ class Home:
 class Model(RuleBasedStateMachine):
     """Three sessions, and owners that replace each other."""
 
+    def __init__(self, engine: Engine) -> None:
+        super().__init__()
+        self.engine = engine
+
     @initialize()
     def start(self) -> None:
         """Begin an epoch over three empty sessions."""
-        self.db = storage.open_database(":memory:", clock=ManualClock())
+        self.db = self.engine.fresh(clock=ManualClock())
         observe(self.db, self.hear)
         owner = Owner.begin(self.db, ManualClock())
         for name in ("t", "u"):

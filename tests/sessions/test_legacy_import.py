@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import storage
 from fsm import sessions
 from fsm.errors import RuntimeStoreError
 from fsm.lifecycle.terms import predicate
 from fsm.runtime.machines import ADMISSION_MACHINE
+from tests.engines import Engine
 from tests.sessions.legacy import row, take, write
 from tests.sessions.mutating import Desk
 from tests.sessions.support import Owner
@@ -62,17 +62,17 @@ def test_what_is_no_declared_state_is_refused(owner: Owner, old: Path, stored: t
         take(owner, old)
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(
     status=st.sampled_from(["queued", "started", "unknown", "terminal", "steering", "other", "", None]),
     outcome=st.sampled_from([None, None, "completed", "cancelled", "steering", "steered", "x"]),
     generation=st.none() | st.integers(0, 3),
 )
 def test_whatever_is_taken_over_is_in_a_declared_state(
-    tmp_path_factory: pytest.TempPathFactory, status: Any, outcome: Any, generation: Any
+    engine: Engine, tmp_path_factory: pytest.TempPathFactory, status: Any, outcome: Any, generation: Any
 ) -> None:
     """Every combination is either refused and leaves nothing, or stored in exactly one state that it satisfies."""
-    db = storage.open_database(":memory:", clock=lambda: 1.0)
+    db = engine.fresh(clock=lambda: 1.0)
     epoch = sessions.begin_runtime_epoch(db, instance_id="one")
     sessions.create_session(db, "s", source="cli")
     path = tmp_path_factory.mktemp("old") / "p.db"
@@ -86,7 +86,6 @@ def test_whatever_is_taken_over_is_in_a_declared_state(
     for stored in rows:
         state = STATES[ADMISSION_MACHINE.state_of(stored, now=1.0)]
         assert predicate(state.requires)(stored, {})
-    db.close()
 
 
 def test_content_identity_and_order(owner: Owner, old: Path) -> None:

@@ -3,13 +3,13 @@
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import storage
 from fsm import sessions
 from fsm.errors import RuntimeStoreError
 from tests import bad_input as bad
+from tests.engines import Engine
 from tests.sessions.mutating import PAYLOADS, Desk
 
 TEXTS: list[Any] = [None, 1, 1.5, True, b"x", [], {}, "", "  ", "\n", "a\0b", "\ud800", "x" * 1025]
@@ -138,11 +138,11 @@ anything = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=80)
 @given(operation=st.sampled_from(sorted(PAYLOADS)), payload=anything)
-def test_nothing_but_the_modules_own_errors(operation: str, payload: Any) -> None:
+def test_nothing_but_the_modules_own_errors(engine: Engine, operation: str, payload: Any) -> None:
     """Whatever a payload is, the call answers or raises RuntimeStoreError, and the digest does too."""
-    db = storage.open_database(":memory:", clock=lambda: 1.0)
+    db = engine.fresh(clock=lambda: 1.0)
     epoch = sessions.begin_runtime_epoch(db, instance_id="one")
     sessions.create_session(db, "s", source="cli")
     identity: dict[str, Any] = {"principal_id": "p", "session_id": "s", "request_id": "r"}
@@ -157,4 +157,3 @@ def test_nothing_but_the_modules_own_errors(operation: str, payload: Any) -> Non
         except RuntimeStoreError as refusal:
             outcomes.append(refusal.reason not in {"invalid_params", "not_found"})
     assert outcomes[0] or not outcomes[1]
-    db.close()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import storage
@@ -15,6 +15,7 @@ from fsm import sessions
 from fsm.errors import RuntimeStoreError
 from storage import Transaction
 from tests import bad_input as bad
+from tests.engines import Engine
 from tests.sessions.support import Owner
 
 TEXTS: list[Any] = [*(None, 1, 1.5, True, b"x", [], {}, object()), "", "  ", "\n", "a\0b", "\ud800", "x" * 1025]
@@ -297,11 +298,11 @@ anything = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(data=st.data())
-def test_nothing_but_the_modules_own_errors(data: st.DataObject) -> None:
+def test_nothing_but_the_modules_own_errors(engine: Engine, data: st.DataObject) -> None:
     """Whatever values a call is handed, it answers or raises RuntimeStoreError, and no raw error escapes."""
-    db = storage.open_database(":memory:", clock=lambda: 1.0)
+    db = engine.fresh(clock=lambda: 1.0)
     with contextlib.suppress(RuntimeStoreError):
         sessions.create_session(db, "s", source="cli")
     for _, function in _functions():
@@ -311,4 +312,3 @@ def test_nothing_but_the_modules_own_errors(data: st.DataObject) -> None:
         chosen = {name: data.draw(st.just(GOOD.get(name)) | anything, label=name) for name in names}
         with contextlib.suppress(RuntimeStoreError):
             function(db, **chosen)
-    db.close()

@@ -7,10 +7,10 @@ from attrs import define, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import storage
 from fsm import sessions
 from fsm.lifecycles import SESSION_TURN_LEASE
 from fsm.runtime.machines import TURN_LEASE_MACHINE
+from tests.engines import Engine
 from tests.sessions.support import Owner
 from tests.workers.support import Works
 from tests.world import START, ManualClock
@@ -249,12 +249,12 @@ ASKED = st.tuples(
 )
 
 
-@settings(deadline=None, max_examples=120, derandomize=True, database=None)
+@settings(max_examples=120, derandomize=True, database=None)
 @given(asked=st.lists(ASKED, max_size=14))
-def test_the_turn_is_one_holders_at_a_time(asked: list[tuple[str, str, float, float]]) -> None:
+def test_the_turn_is_one_holders_at_a_time(engine: Engine, asked: list[tuple[str, str, float, float]]) -> None:
     """Whatever is asked, in whatever order, under a clock that also steps back, the turn is as the model says."""
     clock = ManualClock()
-    works = Works(Owner.begin(storage.open_database(":memory:", clock=clock), clock))
+    works = Works(Owner.begin(engine.fresh(clock=clock), clock))
     works.register()
     model = Model()
     for number, (operation, holder, ttl, step) in enumerate(asked, start=1):
@@ -267,4 +267,3 @@ def test_the_turn_is_one_holders_at_a_time(asked: list[tuple[str, str, float, fl
         row = works.lease()
         assert (row or {"holder": None})["holder"] == model.holder
         assert row is None or row["expires_at"] == pytest.approx(model.expires_at)
-    works.db.close()

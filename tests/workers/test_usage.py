@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import storage
 from fsm import sessions
 from fsm.lifecycles.runtime_tables import COUNTERS
+from tests.engines import Engine
 from tests.sessions.support import Owner
 from tests.workers.support import Works
 from tests.world import ManualClock
@@ -246,12 +246,12 @@ REPORTS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=60, derandomize=True, database=None)
+@settings(max_examples=60, derandomize=True, database=None)
 @given(reports=REPORTS)
-def test_the_counters_are_what_the_reports_add_up_to(reports: list[dict[str, Any]]) -> None:
+def test_the_counters_are_what_the_reports_add_up_to(engine: Engine, reports: list[dict[str, Any]]) -> None:
     """After any reports each counter is the sum since it was last set, and a cost that nobody named is unknown."""
     clock = ManualClock()
-    works = Works(Owner.begin(storage.open_database(":memory:", clock=clock), clock))
+    works = Works(Owner.begin(engine.fresh(clock=clock), clock))
     works.register()
     expected = dict(NOTHING)
     for number, report in enumerate(reports, start=1):
@@ -261,4 +261,3 @@ def test_the_counters_are_what_the_reports_add_up_to(reports: list[dict[str, Any
                 before = 0 if report.get("absolute") else expected[name] or 0
                 expected[name] = before + report[name]
     assert counted(works) == expected
-    works.db.close()

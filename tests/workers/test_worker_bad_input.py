@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import storage
 from fsm import sessions, workers
 from fsm.errors import RuntimeStoreError
 from tests import bad_input as bad
+from tests.engines import Engine
 from tests.workers.support import SECRET, Works
 
 TEXTS: list[Any] = [*(None, 1, 1.5, True, b"x", [], {}, object()), "", "  ", "\n", "a\0b", "\ud800", "x" * 1025]
@@ -226,11 +226,11 @@ anything = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(data=st.data())
-def test_nothing_but_the_modules_own_errors(data: st.DataObject) -> None:
+def test_nothing_but_the_modules_own_errors(engine: Engine, data: st.DataObject) -> None:
     """Whatever values a call is handed, it answers or raises RuntimeStoreError, and no raw error escapes."""
-    db = storage.open_database(":memory:", clock=lambda: 1.0)
+    db = engine.fresh(clock=lambda: 1.0)
     sessions.create_session(db, "s", source="cli")
     sessions.begin_runtime_epoch(db, instance_id="i")
     workers.register_worker_execution(db, **{name: GOOD[name] for name in list(GOOD)[:6]})
@@ -241,7 +241,6 @@ def test_nothing_but_the_modules_own_errors(data: st.DataObject) -> None:
         chosen = {name: data.draw(st.just(GOOD.get(name, False)) | anything, label=name) for name in names}
         with contextlib.suppress(RuntimeStoreError):
             function(db, **chosen)
-    db.close()
 
 
 OPERATIONS = (
@@ -259,15 +258,14 @@ payloads = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150)
 @given(operation=st.sampled_from(OPERATIONS), payload=st.dictionaries(st.sampled_from(FIELDS), payloads, max_size=4))
-def test_no_payload_brings_a_raw_error(operation: str, payload: dict[str, Any]) -> None:
+def test_no_payload_brings_a_raw_error(engine: Engine, operation: str, payload: dict[str, Any]) -> None:
     """Whatever an operation is handed, it answers or raises RuntimeStoreError, and stores all of it or nothing."""
-    db = storage.open_database(":memory:", clock=lambda: 1.0)
+    db = engine.fresh(clock=lambda: 1.0)
     sessions.create_session(db, "s", source="cli")
     sessions.begin_runtime_epoch(db, instance_id="i")
     named = {"epoch": 1, "execution_id": "w", "session_id": "s", "generation": 0}
     workers.register_worker_execution(db, **named, kind="cron", adoption_secret=SECRET)
     with contextlib.suppress(RuntimeStoreError):
         workers.mutate_worker_execution(db, **named, sequence=1, operation=operation, payload=payload)
-    db.close()
