@@ -56,8 +56,11 @@ def pytest_sessionfinish() -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print what came of the faults that were injected."""
-    reports = [each for group in terminalreporter.stats.values() for each in group]
-    if line := summary(pair for each in reports for pair in getattr(each, "user_properties", ())):
+    # The report on what was cleaned up after a test has its properties too.
+    reports = [
+        each for group in terminalreporter.stats.values() for each in group if getattr(each, "when", "") == "call"
+    ]
+    if line := summary(pair for each in reports for pair in each.user_properties):
         terminalreporter.section("faults on a real server")
         terminalreporter.write_line(line)
 

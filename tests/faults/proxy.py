@@ -29,6 +29,7 @@ class Fault(Enum):
     CUT_BEFORE = "the connection is cut, and the server never hears of the request"
     TERMINATED_BEFORE = "the server's process is terminated, and the request is too late"
     RACED = "the server's process is told to terminate while the request is on its way to it"
+    TERMINATED_AFTER = "the request has been sent to the server, and right after that its process is terminated"
     ANSWER_LOST = "the server carries the request out, and the connection is cut before its answer arrives"
 
 
@@ -195,6 +196,8 @@ class Proxy:
             return
         if fault is Fault.RACED:
             _in_thread(lambda: link.server.send(data))
+        if fault is Fault.TERMINATED_AFTER:
+            link.server.send(data)
         on_server("SELECT pg_terminate_backend(%s)", link.backend)
         assert link.over.wait(_PATIENCE_SECONDS)
 

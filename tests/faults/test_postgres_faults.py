@@ -96,7 +96,7 @@ def expected(requests: list[str], at: int, fault: Fault) -> set[type[Exception] 
     # Until BEGIN is answered nothing has been done, so that another connection serves the call.
     ends: list[type[Exception] | None] = [storage.DatabaseUnavailableError for _ in requests]
     ends[0], ends[-1] = None, storage.OutcomeUnknownError
-    if fault is not Fault.RACED:
+    if fault not in (Fault.RACED, Fault.TERMINATED_AFTER):
         return {ends[at]}
     # The process may have answered before it ended, and be missed by the next request only.
     return {ends[at], *ends[at + 1 : at + 2]} if at + 1 < len(requests) else {ends[at], None}

@@ -202,6 +202,22 @@ def test_an_error_that_was_swallowed_cannot_be_committed(engine: Engine) -> None
     assert (grants(db), ran) == ([], [])
 
 
+def test_a_constraint_that_is_judged_at_the_commit_is_one(engine: Engine) -> None:
+    """What does not hold at the COMMIT is a constraint error with nothing stored, and no unknown outcome."""
+    db, ran = opened(engine), list[str]()
+    db.write(executing("ALTER TABLE notes ADD UNIQUE (rank) DEFERRABLE INITIALLY DEFERRED"))
+    pid = backend(db)
+
+    def body(tx: Transaction) -> None:
+        tx.after_commit(lambda: ran.append("ran"))
+        for name in ("a", "b"):
+            tx.execute(INSERT, add(name, 1))
+
+    with pytest.raises(storage.ConstraintError, match="23505"):
+        db.write(body)
+    assert (grants(db), ran, backend(db)) == ([], [], pid)
+
+
 @pytest.mark.parametrize(
     "sql",
     [
