@@ -47,7 +47,7 @@ class Recovery(TypedDict):
     """What a recovery came to: under which epoch, and how many turns became unknown."""
 
     epoch: int
-    unknown: int
+    lost: int
 
 
 def recover(
@@ -70,11 +70,11 @@ def recover(
     with opened(location) as db:
         _report(db, events=events)
         current = begin_runtime_epoch(db, instance_id=begin) if begin is not None else epoch
-        recovery: Recovery = {"epoch": current or 0, "unknown": recover_session_inputs(db, epoch=current)}
+        recovery: Recovery = {"epoch": current or 0, "lost": recover_session_inputs(db, epoch=current)}
     if as_json:
         say_stored(recovery)
     elif not events:
-        say(f"epoch {recovery['epoch']}: {recovery['unknown']} turns are unknown now")
+        say(f"epoch {recovery['epoch']}: {recovery['lost']} turns are unknown now")
 
 
 def _present_epoch(db: Database) -> int | None:

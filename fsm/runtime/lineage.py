@@ -112,7 +112,8 @@ def _newer(tx: Transaction, row: Row) -> list[str]:
 
 
 def _bounded(sessions: list[str]) -> list[str]:
-    if len(sessions) > MAX_LINEAGE_SESSIONS or len(set(sessions)) < len(sessions):
+    # Whoever walks in a circle passes the limit too.
+    if len(sessions) > MAX_LINEAGE_SESSIONS:
         raise RuntimeStoreError(
             "admission_conflict",
             field="parent_session_id",

@@ -113,21 +113,21 @@ def test_recovery_marks_what_older_epochs_left(runtime: Runtime, ask: Asked) -> 
     """Under the present epoch, which stays; asked again it finds nothing more."""
     runtime.succeed()
     first, second = (ask("recover", runtime.location, "--json") for _ in range(2))
-    assert (json.loads(first.out), json.loads(second.out)) == ({"epoch": 2, "unknown": 1}, {"epoch": 2, "unknown": 0})
+    assert (json.loads(first.out), json.loads(second.out)) == ({"epoch": 2, "lost": 1}, {"epoch": 2, "lost": 0})
     assert runtime.owner.state("r1") == "unknown"
     assert ask("recover", runtime.location).out == "epoch 2: 0 turns are unknown now\n"
 
 
 def test_the_work_of_the_present_epoch_is_not_touched(runtime: Runtime, ask: Asked) -> None:
     """Without --begin a living owner loses nothing."""
-    assert json.loads(ask("recover", runtime.location, "--json").out) == {"epoch": 1, "unknown": 0}
+    assert json.loads(ask("recover", runtime.location, "--json").out) == {"epoch": 1, "lost": 0}
     assert runtime.owner.state("r1") == "started"
 
 
 def test_an_operator_may_take_a_lost_owners_place(runtime: Runtime, ask: Asked) -> None:
     """With --begin an epoch begins under the name that is given, and the owner until now is stale."""
     told = ask("recover", runtime.location, "--begin", "operator", "--yes", "--json")
-    assert json.loads(told.out) == {"epoch": 2, "unknown": 1}
+    assert json.loads(told.out) == {"epoch": 2, "lost": 1}
     owner = runtime.owner
     with owner.refuses("stale_epoch"):
         owner.recover()
@@ -222,7 +222,7 @@ def test_without_an_epoch_nothing_can_have_been_left(tmp_path: Path, ask: Asked)
     location = tmp_path / "state.db"
     sessions.create_session(location, "s", source="cli")
     assert ask("recover", location).is_refusal()
-    assert json.loads(ask("recover", location, "--begin", "first", "--yes", "--json").out) == {"epoch": 1, "unknown": 0}
+    assert json.loads(ask("recover", location, "--begin", "first", "--yes", "--json").out) == {"epoch": 1, "lost": 0}
 
 
 def test_a_diagram_marks_the_state_of_an_admission(runtime: Runtime, ask: Asked) -> None:

@@ -147,3 +147,13 @@ def test_two_turns_under_one_claim_are_not_adopted(owner: Owner) -> None:
     successor.recover()
     with successor.refuses("admission_conflict"):
         successor.adopt("w")
+
+
+def test_an_effect_is_handed_a_copy_of_the_row(owner: Owner) -> None:
+    """Whatever a hook does to the row that it is handed, the turn's own workers end and nothing else moves."""
+    claimed = owner.start()
+    owner.register("w")
+    successor = owner.succeed()
+    successor.recover()
+    successor.resolve(claimed, terminal_write=lambda _, row: row.update(generation=9, target_session_id="t"))
+    assert (successor.workers(), successor.session()["runtime_revision"]) == ({"w": "terminal"}, 1)
