@@ -315,3 +315,26 @@ def test_observers_hear_of_archiving_once(desk: Desk, *, archived: bool) -> None
         desk.mutate("archive", {"archived": archived})
         desk.mutate("archive", {"archived": False})
     assert events == ([SessionGoneEvent(("s",), "archive", "s", 1_000_000.0)] if archived else [])
+
+
+@pytest.mark.parametrize("operation", sorted(PAYLOADS))
+def test_a_lineage_that_runs_in_a_circle(desk: Desk, operation: str) -> None:
+    """What needs the lineage is refused where damage has bent it into a circle; what does not goes on."""
+    child = desk.compressed()
+    desk.owner.execute("UPDATE sessions SET parent_session_id = :child WHERE id = 's'", child=child)
+    desk.owner.execute("UPDATE sessions SET end_reason = 'compression' WHERE id = :child", child=child)
+    if operation in {"rename", "archive", "model", "import"}:
+        assert desk.mutate(operation)["operation"] == operation
+        return
+    with desk.owner.refuses("admission_conflict"):
+        desk.mutate(operation)
+
+
+def test_a_lineage_has_an_end(desk: Desk) -> None:
+    """The compression that would make a lineage longer than it can be read is refused, and the rest stays in use."""
+    for number in range(99):
+        desk.owner.open(f"c{number:02}", parent_session_id=f"c{number - 1:02}" if number else "s")
+    desk.owner.execute("UPDATE sessions SET end_reason = 'compression' WHERE id != 'c98'")
+    with desk.owner.refuses("admission_conflict"):
+        desk.mutate("compress")
+    assert desk.mutate("reset")["operation"] == "reset"
