@@ -19,6 +19,7 @@ import pytest
 
 import storage
 from fsm.schema import GATEWAY_SCHEMA, RUNTIME_SCHEMA
+from storage.postgres.database import PostgresDatabase
 from storage.statements import quoted
 
 __all__ = ["ENGINES", "SERVER", "Engine", "Postgres", "drop", "make_engine", "on_server", "url_of"]
@@ -128,9 +129,16 @@ class Postgres(Engine):
         self._lent[schema] = state
         return url_of(schema, isolation=self._isolation)
 
+    def open(self, location: str, **options: Any) -> storage.Database:
+        """Open a database; the tables of one that was lent are known to be those of the library."""
+        handle = super().open(location, **options)
+        if isinstance(handle, PostgresDatabase) and _schema_of(location) in self._lent:
+            handle._required.update(SCHEMAS)
+        return handle
+
     def spoil(self, location: str, statement: str) -> None:
         """Drop the CHECKs of the table that is updated first."""
-        schema = quoted(dict(parse_qsl(urlsplit(location).query))["search_path"])
+        schema = quoted(_schema_of(location))
         found = "SELECT conname FROM pg_constraint WHERE contype = 'c' AND conrelid = %s::regclass"
         verb, table, *_ = statement.split()
         for (name,) in on_server(found, f"{schema}.{table}") if verb == "UPDATE" else ():
@@ -145,7 +153,7 @@ class Postgres(Engine):
         while self._lent:
             schema, state = self._lent.popitem()
             if _state_of(schema) == state:
-                _clear(schema)
+                on_server(_clearing(schema))
                 self._unused[schema] = state
             else:
                 self._own.append(schema)
@@ -174,6 +182,10 @@ def drop(schema: str) -> None:
     on_server(f"DROP SCHEMA IF EXISTS {quoted(schema)} CASCADE")
 
 
+def _schema_of(location: str) -> str:
+    return dict(parse_qsl(urlsplit(location).query))["search_path"]
+
+
 def _made_schema() -> tuple[str, str]:
     """Return a schema with every table of the gateway, and its state."""
     schema = _new_schema()
@@ -184,22 +196,20 @@ def _made_schema() -> tuple[str, str]:
     return schema, _state_of(schema)
 
 
-def _clear(schema: str) -> None:
-    """Delete every row, in tables as small as these quicker than TRUNCATE, and set totals to nothing."""
+@cache
+def _clearing(schema: str) -> str:
+    """Return what deletes every row, in tables as small as these quicker than TRUNCATE, and sets totals to nothing."""
+    statements = [f"SET LOCAL search_path = {quoted(schema)}"]
     for each in SCHEMAS:
         totals = [total.kept_in.name for _, total in each.totals]
         for table in reversed(each.tables):
-            if table.name in totals:
-                continue
-            on_server(f"DELETE FROM {schema}.{table.name}")
+            if table.name not in totals:
+                statements.append(f"DELETE FROM {table.name}")
             if table.autoincrement:
-                on_server(
-                    "SELECT setval(pg_get_serial_sequence(%s, %s), 1, false)",
-                    f"{schema}.{table.name}",
-                    table.primary_key[0],
-                )
-        for name in dict.fromkeys(totals):
-            on_server(f"UPDATE {schema}.{name} SET total = 0")
+                (key,) = table.primary_key
+                statements.append(f"SELECT setval(pg_get_serial_sequence('{table.name}', '{key}'), 1, false)")
+        statements += [f"UPDATE {name} SET total = 0" for name in dict.fromkeys(totals)]
+    return f"BEGIN; {'; '.join(statements)}; COMMIT"
 
 
 def _state_of(schema: str) -> str:

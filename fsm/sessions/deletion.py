@@ -6,10 +6,10 @@ from fsm import observers
 from fsm.lifecycle import Arg, Term
 from fsm.lifecycle.terms import quoted
 from fsm.lifecycles.admission_states import OF_SESSION
-from fsm.lifecycles.runtime_tables import MESSAGES, MODEL_USAGE, SESSIONS, TURN_LEASES
+from fsm.lifecycles.runtime_tables import MESSAGES, MODEL_USAGE, SESSIONS
 from fsm.runtime.keys import RETIRED_SESSION_PREFIX
 from fsm.runtime.lineage import lineage_of
-from fsm.runtime.machines import ADMISSION_MACHINE, WORKER_MACHINE
+from fsm.runtime.machines import ADMISSION_MACHINE, TURN_LEASE_MACHINE, WORKER_MACHINE
 from fsm.runtime.meta import keep
 from fsm.sessions.changes import Change, Effect, family_of
 from fsm.sessions.receipts import strip_texts
@@ -19,10 +19,7 @@ __all__ = ["delete", "lineages_of_family"]
 
 _ORPHAN = f"UPDATE {quoted(SESSIONS.name)} SET parent_session_id = NULL WHERE parent_session_id = :id"
 _DELETE = f"DELETE FROM {quoted(SESSIONS.name)} WHERE id = :id"
-_OF_THE_SESSION = (
-    *(f"DELETE FROM {quoted(table.name)} WHERE session_id = :id" for table in (MESSAGES, MODEL_USAGE)),
-    f"DELETE FROM {quoted(TURN_LEASES.name)} WHERE conversation_id = :id",
-)
+_OF_THE_SESSION = tuple(f"DELETE FROM {quoted(table.name)} WHERE session_id = :id" for table in (MESSAGES, MODEL_USAGE))
 _WORKERS_OF_SESSION = (Term("session_id", "=", Arg("session_id")),)
 
 
@@ -53,6 +50,7 @@ def _bury(change: Change, session_id: str) -> None:
         ADMISSION_MACHINE.fire(change.tx, "delete", now=change.now, admission_id=row["admission_id"])
     for row in WORKER_MACHINE.select(change.tx, _WORKERS_OF_SESSION, values=values, order=("execution_id",)):
         WORKER_MACHINE.fire(change.tx, "delete", now=change.now, execution_id=row["execution_id"])
+    TURN_LEASE_MACHINE.sweep(change.tx, "purge", now=change.now, conversation_id=session_id)
     for statement in _OF_THE_SESSION:
         change.tx.execute(statement, {"id": session_id})
     tombstone = json.dumps({"retired_at": change.now})

@@ -1,10 +1,9 @@
 """Executions: announced by their session's owner, and adopted by the next. Rules: `fsm.lifecycles.worker_execution`."""
 
 import hashlib
-from typing import Final
 
 from fsm.lifecycles.worker_execution import KINDS
-from fsm.runtime.keys import TERMINAL_WORKER_PREFIX
+from fsm.runtime.keys import RESERVED_EXECUTION_PREFIX, TERMINAL_WORKER_PREFIX
 from fsm.runtime.machines import WORKER_MACHINE
 from fsm.runtime.parse import (
     Location,
@@ -20,9 +19,6 @@ from fsm.runtime.views import WorkerView, worker_view
 from storage import Value
 
 __all__ = ["adopt_worker_execution", "register_worker_execution"]
-
-RESERVED: Final = "admission-worker:"
-"""How the ids of executions begin that an admission reserved."""
 
 
 @call
@@ -88,7 +84,7 @@ def adopt_worker_execution(
         "execution_id": name,
         "session_id": parse_text(session_id, "session_id"),
         "adoption_digest": _digest_of(adoption_secret),
-        "reserved": int(name.startswith(RESERVED)),
+        "reserved": int(name.startswith(RESERVED_EXECUTION_PREFIX)),
     }
     arguments["epoch"], arguments["generation"] = parse_epoch(epoch), parse_generation(generation)
     handle, now = opened_at(db)

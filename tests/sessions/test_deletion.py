@@ -203,18 +203,23 @@ def test_a_deletion_with_foreign_keys(desk: Desk) -> None:
 
 
 def test_observers_hear_of_a_deletion_once(desk: Desk) -> None:
-    """After the commit: each admission and worker, then the sessions in one event; a retry tells nobody."""
+    """After the commit: each admission, worker and lease, then the sessions in one event; a retry tells nobody."""
     desk.owner.settle(desk.owner.start())
     desk.work("w", "terminal")
+    desk.owner.execute(f"INSERT INTO {TURN_LEASES.name} VALUES ('s', 'h', 1.0, 2.0)")
     child = desk.compressed()
     arguments = desk.arguments("delete")
     with heard(desk.db) as events:
         desk.call(arguments)
         desk.call(arguments)
     moved = [(each.lifecycle, each.trigger, each.dest) for each in events if isinstance(each, Transition)]
-    assert moved == [("session_admission", "delete", "gone"), ("worker_execution", "delete", "gone")]
+    assert moved == [
+        ("session_admission", "delete", "gone"),
+        ("worker_execution", "delete", "gone"),
+        ("session_turn_lease", "purge", "gone"),
+    ]
     assert events[-1] == SessionGoneEvent(("s", child), "delete", "s", 1_000_000.0)
-    assert len(events) == 3
+    assert len(events) == 4
 
 
 def test_a_stranded_admission_keeps_the_session(desk: Desk) -> None:

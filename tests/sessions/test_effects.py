@@ -99,6 +99,9 @@ def test_only_what_has_ended_is_deleted(owner: Owner, state: str) -> None:
         fire(current, "delete", admission_id=row["admission_id"])
 
 
+TURNS = tuple(("session_turn_lease", trigger) for trigger in ("acquire", "renew", "release"))
+
+
 def test_what_sets_off_what_is_pinned() -> None:
     """Effects across lifecycles are those of SPEC.md: an accidental one changes a line that a reviewer sees."""
     fired = {
@@ -113,5 +116,7 @@ def test_what_sets_off_what_is_pinned() -> None:
         ("settle", "end_steering"): (("session_admission", "deliver"), ("session_admission", "leave_out")),
         ("resolve", "retire_workers"): (("worker_execution", "retire"),),
         ("resolve", "interrupt_steering"): (("session_admission", "leave_out"),),
+        ("apply", "run_operation"): TURNS,
+        ("finish", "run_operation"): TURNS,
         ("adopt", "readopt_admission"): (("session_admission", "readopt"), ("session_admission", "rebind")),
     }

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from attrs import define, field
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
@@ -20,6 +19,7 @@ from fsm.lifecycles import WORKER_EXECUTION
 from fsm.observers import Transition, observe
 from tests.engines import Engine
 from tests.sessions.support import Owner
+from tests.workers.model import Model, Turn
 from tests.workers.support import OTHER_SECRET, SECRET, Works
 from tests.world import ManualClock
 
@@ -41,35 +41,6 @@ EXPECTED = {
     *("do: not_found", "retried", "retried though the session moved on", "retried what shrank"),
     *("settled over a worker", "resolved over a worker"),
 }
-
-
-@define
-class Model:
-    """What a worker is by all that was asked of it; `receipts` are (operation, payload, answer) by number."""
-
-    kind: str
-    generation: int
-    owner: int
-    status: str = "registered"
-    receipts: list[tuple[str, Any, Any]] = field(factory=list)
-
-    @property
-    def live(self) -> bool:
-        """Whether it has not ended."""
-        return self.status != "terminal"
-
-    def retires(self, number: int) -> bool:
-        """Say whether what it answered under a number had only been read."""
-        return self.receipts[number - 1][0] == "session.context"
-
-
-@define
-class Turn:
-    """The one claim of the session."""
-
-    view: Any
-    owner: int
-    status: str = "started"
 
 
 class Workers(RuleBasedStateMachine):
