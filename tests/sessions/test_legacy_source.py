@@ -153,6 +153,7 @@ def test_a_table_that_lacks_a_column(owner: Owner, old: Path, absent: str) -> No
         take(owner, old)
 
 
+@pytest.mark.engines("sqlite")
 def test_what_is_no_such_file(owner: Owner, old: Path) -> None:
     """SPEC: a missing file is not_found; what is no database, or none of an older gateway, is invalid_params."""
     with owner.refuses("not_found"):

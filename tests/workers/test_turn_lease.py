@@ -191,6 +191,7 @@ def test_a_conversation_apart_has_a_turn_of_its_own(working: Works, source: str)
     assert [(working.lease(name) or {})["holder"] for name in ("s", "apart")] == ["h", "g"]
 
 
+@pytest.mark.engines("sqlite")
 def test_a_damaged_turn_is_had_by_nobody(working: Works) -> None:
     """A row that is in no declared state declines whoever asks, and raises no error of another family."""
     working.do("turn.acquire", {"holder": "h"})

@@ -223,6 +223,7 @@ def test_a_sum_beyond_64_bits_is_refused(working: Works, operation: str) -> None
     assert working.owner.execute(f"SELECT input_tokens FROM {table}") == [{"input_tokens": 2**63 - 1}]
 
 
+@pytest.mark.engines("sqlite")
 def test_a_damaged_counter_is_no_raw_error(working: Works) -> None:
     """A counter that holds a text is storage_unavailable, and nothing of the report is stored."""
     working.owner.execute("UPDATE sessions SET output_tokens = 'many'")
