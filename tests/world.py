@@ -20,7 +20,7 @@ from fsm.lifecycles.tables import (
     TASKS,
     TOTALS,
 )
-from storage import Database, Row
+from storage import Database, Row, Transaction
 
 START = 1_000_000.0
 
@@ -123,18 +123,15 @@ class World:
 def dump(db: Database) -> dict[str, list[Row]]:
     """Return every row of every table of the gateway, in the order of their keys."""
 
-    def read(table: Any) -> list[Row]:
+    def read(tx: Transaction, table: Any) -> list[Row]:
         order = ", ".join(map(quoted, table.primary_key))
-        return db.read(
-            lambda tx: (
-                tx.execute(f"SELECT * FROM {quoted(table.name)} ORDER BY {order}")
-                if tx.table_exists(table.name)
-                else []
-            )
-        )
+        if not tx.table_exists(table.name):
+            return []
+        return tx.execute(f"SELECT * FROM {quoted(table.name)} ORDER BY {order}")
 
     of_peers = (LINKS, REVOKED_GRANTS, PEER_RESERVATIONS, REMOTE_RUNS)
-    return {table.name: read(table) for table in (ROOMS, TOTALS, EVENTS, RETIRED, LEASES, TASKS, *of_peers)}
+    tables = (ROOMS, TOTALS, EVENTS, RETIRED, LEASES, TASKS, *of_peers)
+    return db.read(lambda tx: {table.name: read(tx, table) for table in tables})
 
 
 def _queued(world: World, name: str) -> None:
