@@ -246,7 +246,10 @@ def read_snapshot(location: Location, body: Callable[[Transaction], Result]) -> 
         UnsupportedDatabaseError: the file is no SQLite database, or the location is a server's.
         DatabaseUnavailableError: the file is missing, cannot be read, or holds a change that was cut off in the middle.
     """
-    path = os.path.realpath(_location(location, StorageError))
+    text = _location(location, StorageError)
+    if (scheme := _SCHEME.match(text)) is not None and (len(scheme["slashes"]) > 1 or _engine(scheme["name"])):
+        raise UnsupportedDatabaseError("expected the path of an SQLite file, found a URL; pass the path alone")
+    path = os.path.realpath(text)
     connection.check_version()
     with _handles.lock:
         _handles.require_free(path)

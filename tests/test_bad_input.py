@@ -15,6 +15,9 @@ from tests import bad_input as bad
 from tests.rooms.peers import link, receipt, scope
 from tests.world import World, identity, payload
 
+# What is refused before the database is asked is refused alike on each; what must not escape any is the property below.
+pytestmark = pytest.mark.engines("sqlite")
+
 MODULES: dict[ModuleType, type[Exception]] = {driver: DriverValidationError, rooms: HostedRoomError}
 WITHOUT_ARGUMENTS = {"default_db_path", "local_authority_gateway_id", "new_process_generation"}
 

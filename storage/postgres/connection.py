@@ -96,15 +96,19 @@ class Pools:
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._users: dict[str, tuple[ConnectionPool[Connection], int]] = {}
+        self._tried: set[tuple[str, tuple[tuple[str, str], ...]]] = set()
 
     def take(self, target: Target) -> ConnectionPool[Connection]:
         """Return the open pool for a target, one user more.
 
-        Raises as `connect` does, which is asked where the pool is new.
+        Raises as `connect` does, which is asked where the pool is new, or the settings.
         """
         with self._lock:
-            if target.pool not in self._users:
+            wanted = target.pool, target.settings
+            if target.pool not in self._users or wanted not in self._tried:
                 connect(target)
+                self._tried.add(wanted)
+            if target.pool not in self._users:
                 self._users[target.pool] = _make_pool(target), 0
             pool, users = self._users[target.pool]
             self._users[target.pool] = pool, users + 1
@@ -133,6 +137,7 @@ class Pools:
         # The one that was here may be held by a thread that is not.
         self._lock = threading.Lock()
         self._users = {}
+        self._tried = set()
 
 
 POOLS: Final = Pools()

@@ -193,7 +193,8 @@ def test_a_driver_that_cannot_reach_its_database_kills_its_command_before_the_le
     room.admit("work")
     with driving(room, "--ttl", "1.5", command=FOR_EVER) as driver:
         group = driver.spawned()
-        with room.db.transaction():
+        with room.db.transaction() as tx:
+            tx.lock("SELECT room_id FROM hosted_rooms")
             began = time.monotonic()
             eventually(lambda: not is_alive(group))
             assert time.monotonic() - began < 1.5

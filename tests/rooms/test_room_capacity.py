@@ -250,6 +250,7 @@ def test_a_total_that_is_none_admits_nothing(gateway: Gateway, call: Ready, dama
     again.close()
 
 
+@pytest.mark.engines("sqlite")
 @pytest.mark.parametrize("column", ["next_seq", "event_bytes"])
 def test_a_damaged_number_is_refused_by_its_name(gateway: Gateway, column: str) -> None:
     """A number of the room that is none is a refusal that names the column, never a raw error."""

@@ -370,16 +370,31 @@ def test_the_laws(engine: Engine) -> None:
     SEEN.clear()
     TAKEN.clear()
     examples = 12 if engine.is_server else 120
-    laws = settings(max_examples=examples, stateful_step_count=40, derandomize=True, database=None)
-    run_state_machine_as_test(partial(Turns, engine), settings=laws)  # type: ignore[arg-type] # any factory will do
-    if engine.is_server:
-        return
-    assert sorted(EXPECTED - {what for what, times in SEEN.items() if times}) == []
+    laws = settings(max_examples=examples, stateful_step_count=40, derandomize=False, database=None)
+    # What is drawn depends on what else is imported, so that rare ends may need another round.
+    for _ in range(1 if engine.is_server else 5):
+        run_state_machine_as_test(partial(Turns, engine), settings=laws)  # type: ignore[arg-type] # any factory will do
+        if not missing_ends() and missing_edges() == NOT_OURS:
+            break
+    if not engine.is_server:
+        assert (missing_ends(), missing_edges()) == (set(), NOT_OURS)
+
+
+NOT_OURS = {("resolve", "unknown", "completed"), ("resolve", "unknown", "failed")}
+"""A captured end needs a row of the present epoch that is unknown, which no call of this library makes."""
+
+
+def missing_ends() -> set[str]:
+    """Return the outcomes that the model knows and that no sequence has met."""
+    return EXPECTED - {what for what, times in SEEN.items() if times}
+
+
+def missing_edges() -> set[tuple[str, str, str]]:
+    """Return the declared edges that no sequence has taken."""
     declared = {
         (trigger.name, edge.source.name, edge.dest.name)
         for trigger in SESSION_ADMISSION.triggers
         for edge in trigger.edges
         if trigger.name not in BY_OTHERS
     }
-    # A captured end needs a row of the present epoch that is unknown, which no call of this library makes.
-    assert declared - TAKEN == {("resolve", "unknown", "completed"), ("resolve", "unknown", "failed")}
+    return declared - TAKEN

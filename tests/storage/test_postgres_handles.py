@@ -79,7 +79,7 @@ def test_a_wrong_setting_is_said_at_the_opening(engine: Engine) -> None:
 
 def test_closing_inside_a_transaction_lets_that_end_well(engine: Engine) -> None:
     """The open transaction commits, its connection goes with it, and nothing more begins."""
-    db = opened(engine)
+    db = opened(engine, "&pool_size=3")
     with db.transaction() as tx:
         tx.execute(INSERT, add("before"))
         ((pid,),) = (row.values() for row in tx.execute(PID))
@@ -204,7 +204,7 @@ def test_an_error_that_was_swallowed_cannot_be_committed(engine: Engine) -> None
 
 def test_a_constraint_that_is_judged_at_the_commit_is_one(engine: Engine) -> None:
     """What does not hold at the COMMIT is a constraint error with nothing stored, and no unknown outcome."""
-    db, ran = opened(engine), list[str]()
+    db, ran = opened(engine, "&pool_size=1"), list[str]()
     db.write(executing("ALTER TABLE notes ADD UNIQUE (rank) DEFERRABLE INITIALLY DEFERRED"))
     pid = backend(db)
 
