@@ -22,8 +22,8 @@ help: ## Show what there is to make.
 demo: .venv/cli ## Kill a driver in the middle of its work and find nothing lost (about 15 seconds); DB=postgresql://... plays it there.
 	@$(BIN)/fsm demo $(if $(DB),--db '$(DB)')
 
-test: .venv/test ## Run the whole test suite; ENGINES=sqlite (postgres, serializable) runs what touches a database on these alone.
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(if $(ENGINES),--engines $(ENGINES))
+test: .venv/test ## Run the whole test suite; ENGINES=sqlite (postgres, serializable) runs what touches a database on these alone, TESTS=folder a part.
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(if $(ENGINES),--engines $(ENGINES)) $(TESTS)
 
 lint: .venv/test ## Check style and format.
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
