@@ -180,8 +180,7 @@ def prepare(db: Database, parcels: Machine, *, count: int = 1) -> None:
 
 def take(db: Database, parcels: Machine, *, now: float = 2.0) -> str:
     """Let a courier take the next parcel; return its id."""
-    with db.transaction() as tx:
-        outcome = parcels.fire(tx, "take", now=now, depot_id="d", epoch=1, courier="c")
+    outcome = db.write(lambda tx: parcels.fire(tx, "take", now=now, depot_id="d", epoch=1, courier="c"))
     return str(outcome.stored["parcel_id"])
 
 
