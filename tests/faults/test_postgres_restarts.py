@@ -11,7 +11,7 @@ import storage
 from fsm import driver
 from fsm.driver import TaskAttempt
 from fsm.schema import GATEWAY_SCHEMA
-from storage.postgres import connection, database
+from storage.postgres import database
 from storage.postgres.transaction import PostgresTransaction
 from tests.faults.figures import Figures
 from tests.faults.server import Server, own_server
@@ -155,10 +155,11 @@ def test_a_server_that_is_down_is_unavailable_until_it_is_back(
     server: Server, monkeypatch: pytest.MonkeyPatch, report_faults: Callable[[Figures], None]
 ) -> None:
     """While the server is down every call says that the database is unavailable; nothing need be opened anew after."""
-    monkeypatch.setattr(connection, "POOL_TIMEOUT_SECONDS", 1.0)
     handle = storage.open_database(f"{server.url}?search_path=down")
     handle.require(GATEWAY_SCHEMA)
     world = World(handle, ManualClock())
+    assert isinstance(handle, database.PostgresDatabase)
+    monkeypatch.setattr(handle._pool, "timeout", 1.0)
     server.stop()
     try:
         for _ in range(2):

@@ -14,7 +14,7 @@ import storage
 from fsm import driver
 from fsm.schema import GATEWAY_SCHEMA
 from storage import Transaction
-from storage.postgres import connection
+from storage.postgres.database import PostgresDatabase
 from tests.engines import SERVER, Engine, on_server
 from tests.faults.figures import Figures
 from tests.storage.support import INSERT, NOTES, SELECT, add, executing, grants
@@ -290,7 +290,6 @@ def test_an_exhausted_pool_is_unavailable_until_a_transaction_ends(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, report_faults: Report
 ) -> None:
     """Where other threads have every connection a call waits a bounded time and says so; then it works as before."""
-    monkeypatch.setattr(connection, "POOL_TIMEOUT_SECONDS", 0.1)
     db = opened(engine, "&pool_size=1")
     begun, over = threading.Event(), threading.Event()
 
@@ -302,9 +301,12 @@ def test_an_exhausted_pool_is_unavailable_until_a_transaction_ends(
     holder = threading.Thread(target=db.write, args=(body,))
     holder.start()
     assert begun.wait(PATIENCE)
+    assert isinstance(db, PostgresDatabase)
+    monkeypatch.setattr(db._pool, "timeout", 0.1)
     for operation in (lambda: grants(db), lambda: db.write(lambda tx: tx.execute(INSERT, add("late")))):
         with pytest.raises(storage.DatabaseUnavailableError, match="pool_size"):
             operation()
+    monkeypatch.undo()
     over.set()
     holder.join(PATIENCE)
     assert grants(db) == ["a", "b", "held"]
