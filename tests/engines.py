@@ -4,9 +4,12 @@ A test that asks for `engine`, or for a fixture that does, runs once for each en
 is looked for at POSTGRES_URL; where none answers, those tests are skipped, or fail in CI.
 """
 
+import atexit
 import itertools
 import os
+import shutil
 import sqlite3
+import tempfile
 from abc import ABC, abstractmethod
 from contextlib import closing
 from functools import cache
@@ -84,6 +87,12 @@ class Sqlite(Engine):
         """Return the path of a file that is not there."""
         return str(self._directory / next(self._names))
 
+    def empty(self) -> str:
+        """Return the path of a file in which the library has made its tables."""
+        path = self.location()
+        shutil.copyfile(_made_file(), path)
+        return path
+
     def fresh(self, **options: Any) -> storage.Database:
         """Open a database in memory."""
         self.dispose()
@@ -98,6 +107,10 @@ class Sqlite(Engine):
 
 class Memory(Sqlite):
     """Databases in memory alone, for what must hold of their one connection too."""
+
+    def empty(self) -> str:
+        """Return what is another database each time."""
+        return self.location()
 
     def location(self) -> str:
         """Return what is another database each time."""
@@ -165,6 +178,18 @@ class Postgres(Engine):
         """Drop what is left at the end of all tests."""
         while cls._unused:
             drop(cls._unused.popitem()[0])
+
+
+@cache
+def _made_file() -> Path:
+    """Return a file with every table of the gateway; copying it is quicker than making them again."""
+    path = Path(tempfile.mkdtemp(prefix="gateway-fsm-test-")) / "made.db"
+    handle = storage.open_database(path)
+    for each in SCHEMAS:
+        handle.require(each)
+    handle.close()
+    atexit.register(shutil.rmtree, path.parent, ignore_errors=True)
+    return path
 
 
 @cache

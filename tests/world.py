@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from attrs import define, evolve, field
 
@@ -120,13 +121,19 @@ class World:
         return self.db.write(lambda tx: tx.execute(sql, values))
 
 
+_KNOWN: "WeakKeyDictionary[Database, set[str]]" = WeakKeyDictionary()
+"""The tables that a handle is known to have."""
+
+
 def dump(db: Database) -> dict[str, list[Row]]:
     """Return every row of every table of the gateway, in the order of their keys."""
+    known = _KNOWN.setdefault(db, set())
 
     def read(tx: Transaction, table: Any) -> list[Row]:
         order = ", ".join(map(quoted, table.primary_key))
-        if not tx.table_exists(table.name):
+        if table.name not in known and not tx.table_exists(table.name):
             return []
+        known.add(table.name)
         return tx.execute(f"SELECT * FROM {quoted(table.name)} ORDER BY {order}")
 
     of_peers = (LINKS, REVOKED_GRANTS, PEER_RESERVATIONS, REMOTE_RUNS)
