@@ -34,11 +34,13 @@ class Migrator(ABC):
 
     def remake(self, transaction: Transaction, table: Table, shape: Shape) -> None:
         """Give a table the columns that it lacks, or another primary key, where the engine `remakes`."""
-        raise NotImplementedError
+        del transaction, shape
+        raise UnsupportedDatabaseError(f"table {table.name}: this engine makes no older table anew; move it away")
 
     def indexes_on(self, transaction: Transaction, table: Table, column: str) -> tuple[str, ...]:
         """Return the names of the indexes that somebody has made on a column, where the engine `remakes`."""
-        raise NotImplementedError
+        del transaction, table, column
+        return ()
 
     @abstractmethod
     def missing_triggers(self, transaction: Transaction, table: Table, total: Total) -> list[str]:
