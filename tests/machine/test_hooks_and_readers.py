@@ -8,7 +8,7 @@ from attrs import evolve
 from fsm import DefinitionError, Lifecycle, Machine, table_of
 from fsm.lifecycle import DECLINE, NEW, Arg, Check, Do, Edge, Load, Look, Of, Source, Term, Trigger, Write, stored
 from storage import Column, Database, Schema, Table, Transaction
-from storage.sqlite.transaction import SqliteTransaction
+from storage.transacting import EngineTransaction
 
 JOBS = Table(
     "jobs",
@@ -34,13 +34,13 @@ def finish(*steps: Any, writes: Any = None) -> Lifecycle:
 def marks(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """Every savepoint that a transaction sets."""
     made: list[object] = []
-    mark = SqliteTransaction.mark
+    mark = EngineTransaction.mark
 
-    def set_one(tx: SqliteTransaction) -> object:
+    def set_one(tx: "EngineTransaction[object]") -> object:
         made.append(tx)
         return mark(tx)
 
-    monkeypatch.setattr(SqliteTransaction, "mark", set_one)
+    monkeypatch.setattr(EngineTransaction, "mark", set_one)
     return made
 
 
@@ -92,7 +92,7 @@ def test_a_reader_that_writes_is_found_out(db: Database) -> None:
 @pytest.mark.parametrize("step", [evolve(READS, fires=(("job", "create"),)), evolve(READS, hook=True)])
 def test_a_reader_fires_nothing_and_is_nobodys_hook(step: Do) -> None:
     """What a caller hands over, or another trigger does, may write."""
-    with pytest.raises(DefinitionError, match="the step count only reads"):
+    with pytest.raises(DefinitionError, match="step count is declared to read only"):
         finish(step)
 
 

@@ -24,24 +24,24 @@ def gates(db: Database) -> Database:
 
 def test_a_row_that_stands_is_answered_whole(gates: Database) -> None:
     """Each row comes under its authority's name, with every declared column."""
-    found = gates.read(lambda tx: require(tx, GATE, gate_id="north", epoch=3))
+    found = gates.write(lambda tx: require(tx, GATE, gate_id="north", epoch=3))
     assert found == {"gate": {"id": "north", "epoch": 3, "note": "oak"}}
 
 
 def test_a_missing_row_is_refused(gates: Database) -> None:
     """What is not there is refused as the authority says, with what was expected and what to do."""
     with pytest.raises(RefusedError, match="refused at gate: expected a row of gates, found none; build it"):
-        gates.read(lambda tx: require(tx, GATE, gate_id="south", epoch=3))
+        gates.write(lambda tx: require(tx, GATE, gate_id="south", epoch=3))
 
 
 def test_a_row_that_moved_on_is_refused(gates: Database) -> None:
     """A check that does not hold raises its own error, and says what was found."""
     with pytest.raises(KeyError, match=r"expected epoch = given\.epoch, found epoch 3; read it again"):
-        gates.read(lambda tx: require(tx, GATE, gate_id="north", epoch=2))
+        gates.write(lambda tx: require(tx, GATE, gate_id="north", epoch=2))
 
 
 def test_a_row_that_may_be_absent_reads_as_nulls(gates: Database) -> None:
     """An authority that declines refuses nothing here: its row is read, and reads as nulls where there is none."""
-    found = gates.read(lambda tx: require(tx, GATE, OTHER, gate_id="north", epoch=3, other_id="south"))
+    found = gates.write(lambda tx: require(tx, GATE, OTHER, gate_id="north", epoch=3, other_id="south"))
     assert found["other"]["epoch"] is None
-    assert gates.read(lambda tx: require(tx, OTHER, other_id="north"))["other"]["note"] == "oak"
+    assert gates.write(lambda tx: require(tx, OTHER, other_id="north"))["other"]["note"] == "oak"
