@@ -208,8 +208,8 @@ CONTROLS: Final = {
 
 @pytest.fixture
 def world(engine: Engine) -> World:
-    """A room on a server where nobody gives a lock up, however slow the machine is."""
-    location = f"{engine.empty()}&lock_timeout=120s&statement_timeout=120s"
+    """A room on a server where nobody gives a lock up, however slow the machine is, and a pool that nobody shares."""
+    location = f"{engine.empty()}&lock_timeout=120s&statement_timeout=120s&pool_size=8"
     db = engine.open(location, clock=ManualClock())
     stop_at_statements(db)
     return World(db, ManualClock())
