@@ -227,7 +227,7 @@ WRONG: dict[str, tuple[Callable[[], object], tuple[str, ...]]] = {
             CREATE,
             finish(Load(), Source(), Do("tell", "told", fires=(("job", "create"),), reads_only=True), Write()),
         ),
-        ("trigger finish", "step tell is declared to read only, and to fire", "take reads_only or its fires away"),
+        ("trigger finish", "step tell is declared to read only, and to fire", "take reads_only away, or the rest"),
     ),
     "a step that is bound to nothing": (
         lambda: Machine(declare(CREATE, finish(Load(), Source(), Do("tell", "told"), Write()))),
