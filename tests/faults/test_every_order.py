@@ -136,7 +136,7 @@ def claim(world: World, gateway: str) -> object:
 PLAIN: Final = ((1, 1, 1, 1, 1), 1)
 SETTLE: Final = ((2, 1, 1, 1, 1), 0)
 START_TASK: Final = ((2, 2, 2, 1, 1), 0)
-CLAIM: Final = ((2, 2, 3, 1, 1), 0)
+CLAIM: Final = ((2, 2, 2, 1, 1), 0)
 GAMES: Final = {
     "a renewal against a takeover": Game(
         "running", Side(renew, *PLAIN, StaleLeaseError), Side(take_over, *PLAIN, LeaseHeldError)
