@@ -5,17 +5,16 @@ The test keeps a log of its own: what each answered call says that it stored.
 
 import itertools
 from collections import Counter
-from functools import partial
 from typing import Any
 from unittest.mock import patch
 
 from attrs import define, field
-from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from fsm.rooms import AuthorityConflictError, EventConflictError, EventView, HostedRoomError, RoomNotFoundError, pages
 from tests.engines import Engine
+from tests.laws import hold, never_seen
 from tests.rooms.support import MIB, Gateway, check_books, size_of
 from tests.world import ManualClock
 
@@ -283,8 +282,4 @@ class Logs(RuleBasedStateMachine):
 def test_the_laws_of_the_log(engine: Engine) -> None:
     """No sequence of calls breaks a law, and everything that can happen to a log has happened in some sequence."""
     SEEN.clear()
-    examples = 15 if engine.is_server else 80
-    laws = settings(max_examples=examples, stateful_step_count=40, derandomize=True, database=None)
-    run_state_machine_as_test(partial(Logs, engine), settings=laws)  # type: ignore[arg-type] # any factory will do
-    if not engine.is_server:
-        assert sorted(EXPECTED - {what for what, times in SEEN.items() if times}) == []
+    hold(Logs, engine, lambda: never_seen(EXPECTED, SEEN), examples=60, on_server=8, steps=40)

@@ -4,19 +4,18 @@ The test keeps a model of its own: what each row must hold, told by nothing but 
 """
 
 from collections import Counter
-from functools import partial
 from typing import Any
 
 from attrs import define
-from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 import fsm
 from fsm.lifecycles import PEER_RESERVATION
 from fsm.lifecycles.tables import PEER_RESERVATIONS
 from fsm.rooms import AuthorityConflictError, HostedRoomError
 from tests.engines import Engine
+from tests.laws import hold, never_seen
 from tests.rooms.peers import HOUR, Peers
 from tests.world import ManualClock
 
@@ -214,8 +213,4 @@ def test_reservations_keep_their_laws(engine: Engine) -> None:
     and every refusal was met on the way
     """
     SEEN.clear()
-    examples = 20 if engine.is_server else 100
-    steps = settings(max_examples=examples, stateful_step_count=30, derandomize=True, database=None)
-    run_state_machine_as_test(partial(Reservations, engine), settings=steps)  # type: ignore[arg-type] # any factory will do
-    if not engine.is_server:
-        assert EXPECTED - {name for name, times in SEEN.items() if times} == set()
+    hold(Reservations, engine, lambda: never_seen(EXPECTED, SEEN), examples=100, on_server=10, steps=30)

@@ -5,13 +5,11 @@ The test keeps a model of its own: what each room is, told by nothing but the ca
 
 import itertools
 from collections import Counter
-from functools import partial
 from typing import Any
 
 from attrs import define, field
-from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from fsm.lifecycles.tables import EVENTS, ROOMS
 from fsm.rooms import (
@@ -24,6 +22,7 @@ from fsm.rooms import (
     RoomNotFoundError,
 )
 from tests.engines import Engine
+from tests.laws import hold, never_seen
 from tests.rooms.support import DAY, MIB, RETENTION, Gateway, check_books
 from tests.world import ManualClock
 
@@ -328,8 +327,4 @@ class Rooms(RuleBasedStateMachine):
 def test_the_laws(engine: Engine) -> None:
     """No sequence of calls breaks a law, and every outcome that the model knows has happened in some sequence."""
     SEEN.clear()
-    examples = 20 if engine.is_server else 150
-    laws = settings(max_examples=examples, stateful_step_count=40, derandomize=True, database=None)
-    run_state_machine_as_test(partial(Rooms, engine), settings=laws)  # type: ignore[arg-type] # any factory will do
-    if not engine.is_server:
-        assert sorted(EXPECTED - {what for what, times in SEEN.items() if times}) == []
+    hold(Rooms, engine, lambda: never_seen(EXPECTED, SEEN), examples=100, on_server=6, steps=40)

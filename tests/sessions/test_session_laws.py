@@ -3,16 +3,15 @@
 The test keeps a model of its own: what each input is, told by nothing but the calls that were made.
 """
 
-from functools import partial
 from typing import Any
 
-from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import rule, run_state_machine_as_test
+from hypothesis.stateful import rule
 
 from fsm import sessions
 from fsm.lifecycles import SESSION_ADMISSION
 from tests.engines import Engine
+from tests.laws import declared_edges, hold, never_seen
 from tests.sessions.model import FINAL, SEEN, TAKEN, Home, Input, Model, Worker
 from tests.sessions.support import Owner
 
@@ -369,32 +368,9 @@ def test_the_laws(engine: Engine) -> None:
     """No sequence of calls breaks a law; every outcome that the model knows has happened, every edge was taken."""
     SEEN.clear()
     TAKEN.clear()
-    examples = 12 if engine.is_server else 120
-    laws = settings(max_examples=examples, stateful_step_count=40, derandomize=False, database=None)
-    # What is drawn depends on what else is imported, so that rare ends may need another round.
-    for _ in range(1 if engine.is_server else 5):
-        run_state_machine_as_test(partial(Turns, engine), settings=laws)  # type: ignore[arg-type] # any factory will do
-        if not missing_ends() and missing_edges() == NOT_OURS:
-            break
-    if not engine.is_server:
-        assert (missing_ends(), missing_edges()) == (set(), NOT_OURS)
+    edges = declared_edges(SESSION_ADMISSION, but=BY_OTHERS) - NOT_OURS
+    hold(Turns, engine, lambda: never_seen(EXPECTED, SEEN) | (edges - TAKEN), examples=80, on_server=8, steps=40)
 
 
 NOT_OURS = {("resolve", "unknown", "completed"), ("resolve", "unknown", "failed")}
 """A captured end needs a row of the present epoch that is unknown, which no call of this library makes."""
-
-
-def missing_ends() -> set[str]:
-    """Return the outcomes that the model knows and that no sequence has met."""
-    return EXPECTED - {what for what, times in SEEN.items() if times}
-
-
-def missing_edges() -> set[tuple[str, str, str]]:
-    """Return the declared edges that no sequence has taken."""
-    declared = {
-        (trigger.name, edge.source.name, edge.dest.name)
-        for trigger in SESSION_ADMISSION.triggers
-        for edge in trigger.edges
-        if trigger.name not in BY_OTHERS
-    }
-    return declared - TAKEN

@@ -7,17 +7,16 @@ import itertools
 import json
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
-from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from fsm import sessions
 from fsm.lifecycles import WORKER_EXECUTION
 from fsm.observers import Transition, observe
 from tests.engines import Engine
+from tests.laws import declared_edges, hold, never_seen
 from tests.sessions.support import Owner
 from tests.workers.model import Model, Turn
 from tests.workers.support import OTHER_SECRET, SECRET, Works
@@ -373,18 +372,6 @@ def test_the_laws(engine: Engine) -> None:
     """No sequence of calls breaks a law; every outcome that the model knows, and every edge, was seen in some."""
     SEEN.clear()
     TAKEN.clear()
-    examples = 15 if engine.is_server else 150
-    laws = settings(max_examples=examples, stateful_step_count=30, derandomize=True, database=None)
-    run_state_machine_as_test(partial(Workers, engine), settings=laws)  # type: ignore[arg-type] # any factory will do
-    if engine.is_server:
-        return
-    assert sorted(EXPECTED - {what for what, times in SEEN.items() if times}) == []
-    elsewhere = {"discard", "delete"}
-    declared = {
-        (trigger.name, edge.source.name, edge.dest.name)
-        for trigger in WORKER_EXECUTION.triggers
-        for edge in trigger.edges
-        if trigger.name not in elsewhere
-    }
     # A child is never left unknown by the library; `test_executions` ends one that a gateway has left so.
-    assert declared - TAKEN == {("lose", "unknown", "terminal")}
+    edges = declared_edges(WORKER_EXECUTION, but=("discard", "delete")) - {("lose", "unknown", "terminal")}
+    hold(Workers, engine, lambda: never_seen(EXPECTED, SEEN) | (edges - TAKEN), examples=80, on_server=8, steps=30)
