@@ -307,9 +307,26 @@ class Turns(Model):
     @rule(session=SESSIONS, outcome=OUTCOMES, again=CHANGES, told=st.data())
     def run_to_its_end(self, session: str, outcome: str, again: str, told: st.DataObject) -> None:
         """Run a turn, settle it, and settle it again, exactly or with something else."""
+        self.make_way(session, told)
         self.run(session, 2, worker=True)
         self.settle(0, session, outcome, {"n": 1}, told)
         self.settle_again(0, len([each for each in self.inputs if each.settlement]) - 1, again)
+
+    @rule(session=SESSIONS, lost=st.booleans(), told=st.data())
+    def be_adopted(self, session: str, *, lost: bool, told: st.DataObject) -> None:
+        """Run a turn with a worker, be replaced, and let the worker prove itself, before or after a recovery."""
+        self.make_way(session, told)
+        self.run(session, 1, worker=True)
+        self.succeed()
+        if lost:
+            self.recover(0)
+        self.adopt(session)
+
+    def make_way(self, session: str, told: st.DataObject) -> None:
+        """End what a session has on its hands, so that its next turn can begin."""
+        self.recover(0)
+        self.resolve_what_is_lost(0, session)
+        self.settle(0, session, "completed", None, told)
 
     @rule(session=SESSIONS, told=st.data())
     def be_succeeded(self, session: str, told: st.DataObject) -> None:
