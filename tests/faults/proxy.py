@@ -114,10 +114,11 @@ class _Link:
                 kind, message = self.server.message()
                 if kind == b"K":
                     self.backend = struct.unpack("!I", message[5:9])[0]
-                if not self.muted:
-                    self.client.send(message)
+                # Before the client has it, for its next request may wait for an answer of its own at once.
                 if kind == b"Z":
                     self.answered.set()
+                if not self.muted:
+                    self.client.send(message)
         self.over.set()
         self.answered.set()
         self.close()
