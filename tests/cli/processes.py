@@ -29,6 +29,7 @@ from fsm.driver import (
 )
 from fsm.rooms import create_room, room_state
 from storage import Database
+from tests.cli.warm import Warm
 from tests.engines import Engine
 
 FSM = (sys.executable, "-m", "fsm")
@@ -40,14 +41,23 @@ SOURCES = str(Path(fsm.__file__).resolve().parents[1])
 
 def environment(**more: str) -> dict[str, str]:
     """Return an environment in which this very source tree is what `-m fsm` runs."""
-    return {**os.environ, "PYTHONPATH": SOURCES, **more}
+    ours = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
+    return {**ours, "PYTHONPATH": SOURCES, **more}
 
 
 def run_fsm(*arguments: object, given: str | None = None, **more: str) -> "subprocess.CompletedProcess[str]":
     """Run one command to its end."""
-    command = [*FSM, *map(str, arguments)]
+    command = [*map(str, arguments)]
+    if not more:
+        return Warm.of(frozenset(environment().items())).run(command, given, PATIENCE)
     return subprocess.run(
-        command, input=given, capture_output=True, text=True, timeout=PATIENCE, check=False, env=environment(**more)
+        [*FSM, *command],
+        input=given,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+        env=environment(**more),
     )
 
 
