@@ -2,10 +2,10 @@
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Collection
 from typing import Any, NoReturn
 
-from storage.validate import INTEGER_MAXIMUM, INTEGER_MINIMUM, UNSTORABLE, ErrorOf, storable
+from storage.validate import INTEGER_MAXIMUM, INTEGER_MINIMUM, UNSTORABLE, ErrorOf
 
 # A fixed depth, so that what one call could store no deeper call stack fails to decode.
 MAXIMUM_DEPTH = 256
@@ -49,41 +49,45 @@ def decode_json(text: Any, *, label: str, error: ErrorOf) -> Any:
 
 
 def _check(value: Any, label: str, error: ErrorOf, maximum_bytes: int) -> None:
-    """Walk the value without recursion; every node costs a byte, which bounds what shared and circular parts cost."""
-    open_nodes: list[Iterator[Any]] = [iter((value,))]
-    seen = 0
-    while open_nodes:
-        for node in open_nodes[-1]:
-            seen += 1
-            if seen > maximum_bytes:
-                raise _too_large(label, error, maximum_bytes, "more")
-            # Most nodes are plain text, True, False or None, and need no call to be told so.
+    """Walk the value level by level; every node costs a byte, which bounds what shared and circular parts cost."""
+    level, seen = [value], 1
+    for depth in range(MAXIMUM_DEPTH + 1):
+        inner: list[Any] = []
+        for node in level:
+            # Most nodes are plain text, and need no call to be told so.
             if type(node) is str and not UNSTORABLE.search(node):
                 continue
-            if node is None or node is True or node is False:
+            if not isinstance(node, (dict, list, tuple)):
+                _check_scalar(node, label, error)
                 continue
-            _check_scalar(node, label, error)
-            if isinstance(node, dict | list | tuple):
-                open_nodes.append(_children(node, label, error))
-                break
-        else:
-            open_nodes.pop()
-        if len(open_nodes) > MAXIMUM_DEPTH + 1:
-            raise error(f"{label}: expected at most {MAXIMUM_DEPTH} levels of nesting, found more; flatten the value")
+            if depth == MAXIMUM_DEPTH:
+                raise error(f"{label}: expected at most {MAXIMUM_DEPTH} levels of nesting, found more; flatten it")
+            seen += len(node)
+            if seen > maximum_bytes:
+                raise _too_large(label, error, maximum_bytes, "more")
+            inner += _children(node, label, error)
+        if not inner:
+            return
+        level = inner
 
 
-def _children(node: dict[Any, Any] | list[Any] | tuple[Any, ...], label: str, error: ErrorOf) -> Iterator[Any]:
+def _children(node: dict[Any, Any] | list[Any] | tuple[Any, ...], label: str, error: ErrorOf) -> Collection[Any]:
     if not isinstance(node, dict):
-        return iter(node)
-    for key in node:
-        if not isinstance(key, str) or UNSTORABLE.search(key):
-            raise error(f"{label}: expected keys that are text without NUL and lone surrogates; correct the keys")
-    return iter(node.values())
+        return node
+    try:
+        storable = UNSTORABLE.search("".join(node)) is None
+    except TypeError:
+        storable = False
+    if not storable:
+        raise error(f"{label}: expected keys that are text without NUL and lone surrogates; correct the keys")
+    return node.values()
 
 
 def _check_scalar(node: Any, label: str, error: ErrorOf) -> None:
+    if node is None:
+        return
     if isinstance(node, str):
-        if not storable(node):
+        if UNSTORABLE.search(node):
             raise error(f"{label}: expected text without NUL and lone surrogates; remove them")
     elif isinstance(node, int):
         if not INTEGER_MINIMUM <= node <= INTEGER_MAXIMUM:
@@ -91,7 +95,7 @@ def _check_scalar(node: Any, label: str, error: ErrorOf) -> None:
     elif isinstance(node, float):
         if not math.isfinite(node):
             raise error(f"{label}: expected finite numbers, found NaN or an infinity; remove it")
-    elif node is not None and not isinstance(node, dict | list | tuple):
+    else:
         raise error(f"{label}: expected JSON values, found a {type(node).__name__}; convert it")
 
 
