@@ -7,7 +7,7 @@ import itertools
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from statistics import median
 from typing import Final
@@ -17,8 +17,8 @@ import pytest
 import storage
 from fsm import sessions
 from storage import Database
+from tests.benchmarks.comparing import compare, line
 from tests.benchmarks.sides import Synchronous
-from tests.benchmarks.test_ratio import filesystem
 from tests.benchmarks.turn_sides import MachineTurns, PublicTurns, RawTurns, TurnSide
 from tests.world import ManualClock
 
@@ -27,7 +27,6 @@ pytestmark = pytest.mark.benchmark_ratio
 PARTS: Final = ("admit", "claim", "settle")
 WARM_UP: Final = 48
 ROUNDS: Final[dict[Synchronous, int]] = {"normal": 600, "full": 300}
-TARGETS: Final[dict[tuple[str, Synchronous], float]] = {("machine", "normal"): 1.8, ("machine", "full"): 1.4}
 ENDED: Final = (10, 100_000)
 FLAT: Final = 1.3
 
@@ -48,51 +47,26 @@ def race(sides: Sequence[TurnSide], rounds: int) -> dict[str, Times]:
     return times
 
 
-@contextmanager
-def prepared(directory: Path, synchronous: Synchronous) -> Iterator[tuple[TurnSide, ...]]:
-    """Make a database with the same session for each side."""
-    turns = WARM_UP + ROUNDS[synchronous]
-    sides = tuple(make(directory, synchronous, turns) for make in (RawTurns, MachineTurns, PublicTurns))
-    try:
-        yield sides
-    finally:
-        for side in sides:
-            side.leave()
-
-
 def whole(times: Times) -> float:
     """Return the median of a whole turn, in nanoseconds."""
     return median(map(sum, zip(*times.values(), strict=True)))
 
 
-def lines(times: dict[str, Times], synchronous: Synchronous) -> Iterator[str]:
+def lines(sides: Sequence[TurnSide], rounds: int, synchronous: Synchronous) -> Iterator[str]:
     """Yield a line of the table for each side."""
+    times = race(sides, rounds)
     raw = times["raw"]
     for name, taken in times.items():
-        ratio = whole(taken) / whole(raw)
-        parts = "  ".join(f"{median(taken[part]) / median(raw[part]):6.2f}" for part in PARTS)
-        target = TARGETS.get((name, synchronous))
-        wanted = "" if target is None else f"<= {target}  {'met' if ratio <= target else 'MISSED'}"
-        yield f"{synchronous:<7} {name:<8} {ratio:6.2f}  {parts}  {whole(taken) / 1000:9.1f}  {wanted}"
+        parts = [median(taken[part]) / median(raw[part]) for part in PARTS]
+        yield line(name, synchronous, whole(taken) / whole(raw), parts, whole(taken) / 1000)
 
 
 def test_a_turn_stores_what_raw_sql_stores(tmp_path: Path) -> None:
     """The machine and the public functions leave the very rows that the same SQL leaves, at a cost that is printed."""
-    rows: list[str] = []
-    for synchronous in ROUNDS:
-        directory = tmp_path / synchronous
-        directory.mkdir()
-        with prepared(directory, synchronous) as sides:
-            rows += lines(race(sides, ROUNDS[synchronous]), synchronous)
-        raw, *others = (side.rows() for side in sides)
-        assert [each == raw for each in others] == [True, True]
-        assert {row["outcome"] for row in raw["session_admissions"]} == {"completed"}
-    heading = (
-        f"\nAdmit, claim and settle, each in its own BEGIN IMMEDIATE and COMMIT, on {filesystem(tmp_path)}.\n"
-        f"Medians of {ROUNDS['normal']} (normal) and {ROUNDS['full']} (full) rounds in turn as ratio to raw SQL.\n\n"
-        f"{'sync':<7} {'side':<8} {'ratio':>6}  {'admit':>6}  {'claim':>6}  {'settle':>6}  {'turn µs':>9}  target\n"
-    )
-    sys.stdout.write(heading + "\n".join(rows) + "\n")
+    kinds = (RawTurns, MachineTurns, PublicTurns)
+    heading = "Admit, claim and settle"
+    rows = compare(tmp_path, kinds, rounds=ROUNDS, warm_up=WARM_UP, lines=lines, heading=heading, parts=PARTS)
+    assert {row["outcome"] for row in rows["session_admissions"]} == {"completed"}
 
 
 def crowded(directory: Path, ended: int) -> Database:

@@ -1,25 +1,22 @@
 """What a worker's life costs, as a ratio to raw SQL. Printed by `make bench`; only what is stored is asserted."""
 
 import itertools
-import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Final
 
 import pytest
 
+from tests.benchmarks.comparing import compare, line
 from tests.benchmarks.sides import Synchronous
-from tests.benchmarks.test_ratio import filesystem
 from tests.benchmarks.worker_sides import CALLS, MachineWorkers, PublicWorkers, RawWorkers, WorkerSide
 
 pytestmark = pytest.mark.benchmark_ratio
 
 WARM_UP: Final = 12
 ROUNDS: Final[dict[Synchronous, int]] = {"normal": 150, "full": 60}
-TARGETS: Final[dict[tuple[str, Synchronous], float]] = {("machine", "normal"): 1.8, ("machine", "full"): 1.4}
 PARTS: Final = {"register": (0, 1), "reports": (1, CALLS - 1), "finish": (CALLS - 1, CALLS)}
 
 Times = dict[str, list[list[int]]]
@@ -42,47 +39,22 @@ def race(sides: Sequence[WorkerSide], rounds: int) -> Times:
     return times
 
 
-@contextmanager
-def prepared(directory: Path, synchronous: Synchronous) -> Iterator[tuple[WorkerSide, ...]]:
-    """Make a database with the same session for each side."""
-    lives = WARM_UP + ROUNDS[synchronous]
-    sides = tuple(make(directory, synchronous, lives) for make in (RawWorkers, MachineWorkers, PublicWorkers))
-    try:
-        yield sides
-    finally:
-        for side in sides:
-            side.leave()
-
-
-def lines(times: Times, synchronous: Synchronous) -> Iterator[str]:
+def lines(sides: Sequence[WorkerSide], rounds: int, synchronous: Synchronous) -> Iterator[str]:
     """Yield a line of the table for each side."""
+    times = race(sides, rounds)
 
-    def taken(name: str, first: int, last: int) -> float:
+    def taken(name: str, first: int = 0, last: int = CALLS) -> float:
         # The sum of each call's own median: one call of twelve that another process held up must not count for all.
         return sum(median(life[step] for life in times[name]) for step in range(first, last))
 
     for name in times:
-        ratio = taken(name, 0, CALLS) / taken("raw", 0, CALLS)
-        parts = "  ".join(f"{taken(name, *part) / taken('raw', *part):8.2f}" for part in PARTS.values())
-        target = TARGETS.get((name, synchronous))
-        wanted = "" if target is None else f"<= {target}  {'met' if ratio <= target else 'MISSED'}"
-        yield f"{synchronous:<7} {name:<8} {ratio:6.2f}  {parts}  {taken(name, 0, CALLS) / 1000:9.1f}  {wanted}"
+        parts = [taken(name, *part) / taken("raw", *part) for part in PARTS.values()]
+        yield line(name, synchronous, taken(name) / taken("raw"), parts, taken(name) / 1000)
 
 
 def test_a_life_stores_what_raw_sql_stores(tmp_path: Path) -> None:
     """The machine and the public functions leave the very rows that the same SQL leaves, at a cost that is printed."""
-    rows: list[str] = []
-    for synchronous in ROUNDS:
-        directory = tmp_path / synchronous
-        directory.mkdir()
-        with prepared(directory, synchronous) as sides:
-            rows += lines(race(sides, ROUNDS[synchronous]), synchronous)
-        raw, *others = (side.rows() for side in sides)
-        assert [each == raw for each in others] == [True, True]
-        assert {row["status"] for row in raw["worker_executions"]} == {"terminal"}
-    heading = (
-        f"\nRegister, ten operations and finish, each in its own BEGIN IMMEDIATE and COMMIT, on {filesystem(tmp_path)}."
-        f"\nMedians of {ROUNDS['normal']} (normal) and {ROUNDS['full']} (full) lives in turn as ratio to raw SQL.\n\n"
-        f"{'sync':<7} {'side':<8} {'ratio':>6}  {'register':>8}  {'reports':>8}  {'finish':>8}  {'µs':>9}  target\n"
-    )
-    sys.stdout.write(heading + "\n".join(rows) + "\n")
+    kinds = (RawWorkers, MachineWorkers, PublicWorkers)
+    heading, parts = "Register, ten operations and finish", [*PARTS]
+    rows = compare(tmp_path, kinds, rounds=ROUNDS, warm_up=WARM_UP, lines=lines, heading=heading, parts=parts)
+    assert {row["status"] for row in rows["worker_executions"]} == {"terminal"}
