@@ -160,7 +160,7 @@ def test_an_expired_lease_settles_nothing(world: World) -> None:
 
 @pytest.mark.parametrize("call", ["settle", "settle_stopping"])
 def test_a_lease_of_another_room_settles_nothing(world: World, call: str) -> None:
-    """Where the seed took a lease of another room for a settlement, it is refused as everywhere else."""
+    """A lease of another room settles no task: it is refused here as everywhere else."""
     world.create_room("elsewhere")
     lease = world.acquire("p1", room="elsewhere")
     task = world.start().identity

@@ -140,7 +140,7 @@ def test_the_id_stays_taken(gateway: Gateway, listed: bool) -> None:
 
 
 def test_an_expired_history_says_so(gateway: Gateway) -> None:
-    """The refusal for a retired id is also a RoomNotFoundError, and carries the reason code of the seed."""
+    """The refusal for a retired id is also a RoomNotFoundError, and carries a reason code of its own."""
     assert RoomHistoryExpiredError.reason == "room_history_expired"
     gateway.bring("retired")
     with pytest.raises(RoomHistoryExpiredError, match="id"):

@@ -15,7 +15,7 @@ from tests.sessions.support import RESULT, Owner
 
 
 def fingerprint(target: str, payload: Any) -> str:
-    """Return what SPEC.md calls the fingerprint, worked out on its own."""
+    """Return the fingerprint of an input's content, worked out on its own."""
     text = json.dumps({"payload": payload, "target": target}, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -116,7 +116,7 @@ def test_the_queue_holds_32(owner: Owner) -> None:
 
 
 def test_the_limit_is_judged_after_the_hook(owner: Owner) -> None:
-    """Where the seeds err: the queue cap is checked before the hook, so a replacement at a full queue is refused."""
+    """The queue's limit is judged after the hook, in the same transaction, so that a full queue takes a replacement."""
     replaced = [owner.admit(f"q{number}") for number in range(32)][7]
     binding = sessions.replacement_binding("p", "s", "new")
 

@@ -54,7 +54,7 @@ def everything(desk: Desk) -> str:
 
 
 def test_no_word_of_the_user_is_left(desk: Desk) -> None:
-    """Done when 5: of a deleted lineage and its delegates no row of any table holds anything that the user said."""
+    """Of a deleted lineage and its delegates no row of any table holds anything that the user said."""
     desk.owner.open("d", source="delegate", parent_session_id="s", title=WORDS)
     _talked(desk, "s")
     _talked(desk, "d")
@@ -101,7 +101,7 @@ def test_a_damaged_receipt_goes_with_the_session(desk: Desk) -> None:
 
 @pytest.mark.parametrize("state", FINAL)
 def test_the_exact_retry_of_what_had_ended_returns_its_end(desk: Desk, state: str) -> None:
-    """Done when 5: admitting again, with the same content, answers the terminal view with an empty payload."""
+    """Admitting again, with the same content, answers the terminal view with an empty payload."""
     desk.owner.bring(state)
     before: Any = sessions.find_session_admission(desk.db, principal_id="p", session_id="s", request_id="r1")
     desk.mutate("delete")
@@ -115,7 +115,7 @@ def test_the_exact_retry_of_what_had_ended_returns_its_end(desk: Desk, state: st
 
 
 def test_anything_else_on_a_deleted_session_is_refused(desk: Desk) -> None:
-    """SPEC: not_found, or admission_conflict where an identity of it is asked for with other content."""
+    """Anything else is not_found, or admission_conflict where an identity of it is asked for with other content."""
     desk.owner.settle(desk.owner.start())
     desk.mutate("delete")
     cases: dict[str, list[Callable[[], object]]] = {
@@ -145,7 +145,7 @@ def test_anything_else_on_a_deleted_session_is_refused(desk: Desk) -> None:
 
 
 def test_tombstones(desk: Desk) -> None:
-    """SPEC: one of the session, one of each admission and of its identity, and one of each worker."""
+    """A deletion leaves one of the session, one of each admission and of its identity, and one of each worker."""
     admission = desk.owner.settle(desk.owner.start())
     desk.work("w", "terminal")
     desk.mutate("delete")

@@ -103,7 +103,7 @@ TURNS = tuple(("session_turn_lease", trigger) for trigger in ("acquire", "renew"
 
 
 def test_what_sets_off_what_is_pinned() -> None:
-    """Effects across lifecycles are those of SPEC.md: an accidental one changes a line that a reviewer sees."""
+    """Effects across lifecycles are these and no others: an accidental one changes a line that a reviewer sees."""
     fired = {
         (trigger.name, step.name): step.fires
         for lifecycle in (SESSION_ADMISSION, WORKER_EXECUTION)

@@ -42,7 +42,7 @@ UNDECLARED: list[tuple[Any, Any, Any]] = [
 
 @pytest.mark.parametrize("stored", DECLARED)
 def test_each_declared_state_is_taken_over(owner: Owner, old: Path, stored: tuple[Any, Any, Any]) -> None:
-    """SPEC: queued, unknown and any final state; what was started there is unknown here, in a generation of its own."""
+    """Queued, unknown and any final state are taken; what was started there is unknown, in a generation of its own."""
     status, outcome, generation = stored
     write(old, [row(status=status, outcome=outcome, generation=generation)])
     assert take(owner, old) == 1
@@ -55,7 +55,7 @@ def test_each_declared_state_is_taken_over(owner: Owner, old: Path, stored: tupl
 
 @pytest.mark.parametrize("stored", UNDECLARED)
 def test_what_is_no_declared_state_is_refused(owner: Owner, old: Path, stored: tuple[Any, Any, Any]) -> None:
-    """SPEC: any other combination of status, outcome and generation is invalid_params, and nothing is imported."""
+    """Any other combination of status, outcome and generation is invalid_params, and nothing is imported."""
     status, outcome, generation = stored
     write(old, [row("good"), row(status=status, outcome=outcome, generation=generation)])
     with owner.refuses("invalid_params"):
@@ -149,7 +149,7 @@ def _wrong() -> Iterator[Any]:
 
 @pytest.mark.parametrize(("column", "value"), list(_wrong()))
 def test_a_row_that_does_not_decode(owner: Owner, old: Path, column: str, value: object) -> None:
-    """SPEC: bad JSON and values of wrong types are invalid_params, never a raw error, and nothing is imported."""
+    """Bad JSON and values of wrong types are invalid_params, never a raw error, and nothing is imported."""
     changes: dict[str, Any] = {"status": "unknown"} if column == "generation" else {}
     write(old, [row("good"), {**row(), **changes, column: value}])
     with owner.refuses("invalid_params"):

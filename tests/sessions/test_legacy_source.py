@@ -24,7 +24,7 @@ def files(place: Path) -> dict[str, tuple[int, bytes]]:
 
 @pytest.mark.parametrize("journal", ["wal", "delete"])
 def test_the_file_is_evidence(owner: Owner, old: Path, journal: str) -> None:
-    """SPEC: it is untouched, byte for byte and in its time of change, and not even a -wal stands beside it."""
+    """It is untouched, byte for byte and in its time of change, and not even a -wal stands beside it."""
     write(old, [row()], journal=journal)
     before = files(old.parent)
     time.sleep(0.01)
@@ -49,7 +49,7 @@ def test_a_refused_import_leaves_no_file_either(owner: Owner, old: Path) -> None
     "spelled", [str, lambda path: path, lambda path: path.parent / "." / path.name, os.path.relpath]
 )
 def test_once(owner: Owner, old: Path, spelled: Callable[[Path], object]) -> None:
-    """SPEC: the second run returns 0, in a later epoch too, however the same path is spelled."""
+    """The second run returns 0, in a later epoch too, however the same path is spelled."""
     write(old, [row(), row("a2")], executions=[("s", 1)])
     assert take(owner, old) == 2
     with owner.changes_nothing():
@@ -85,7 +85,7 @@ CHANGES: dict[str, str] = {
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_changed_source_is_refused(owner: Owner, old: Path, change: str) -> None:
-    """SPEC: admission_conflict, and nothing of it is taken over; so is another file, and another principal."""
+    """A source that has changed is admission_conflict, and nothing of it is taken over."""
     write(old, [row()], executions=[("s", 1)])
     take(owner, old)
     with closing(sqlite3.connect(old)) as changed:
@@ -107,7 +107,7 @@ def test_another_file_and_another_principal_are_refused(owner: Owner, old: Path)
 
 
 def test_the_fingerprint_is_of_what_the_file_holds(owner: Owner, old: Path) -> None:
-    """SPEC: a SHA-256 of the canonical JSON of rows and executions, kept with path, count and principal."""
+    """It is a SHA-256 of the canonical JSON of rows and executions, kept with path, count and principal."""
     write(old, [row()], executions=[("s", 1)])
     take(owner, old)
     (stored,) = owner.execute("SELECT value FROM state_meta WHERE key = 'gateway.prompt_admissions_import.v1'")
@@ -155,7 +155,7 @@ def test_a_table_that_lacks_a_column(owner: Owner, old: Path, absent: str) -> No
 
 @pytest.mark.engines("sqlite")
 def test_what_is_no_such_file(owner: Owner, old: Path) -> None:
-    """SPEC: a missing file is not_found; what is no database, or none of an older gateway, is invalid_params."""
+    """A missing file is not_found; what is no database, or none of an older gateway, is invalid_params."""
     with owner.refuses("not_found"):
         take(owner, old)
     assert not old.exists()

@@ -86,7 +86,7 @@ def test_nothing_moves_while_a_turn_is_unknown(two: Owner) -> None:
 
 
 def test_moving_to_itself_is_nothing(two: Owner) -> None:
-    """Where the seeds err: old = new bumps the revision; here it is a no-op, and returns []."""
+    """Rehoming to the same session is a no-op: it returns [] and bumps no revision."""
     two.admit()
     with two.changes_nothing():
         assert rehome(two, new="s") == []
@@ -95,7 +95,7 @@ def test_moving_to_itself_is_nothing(two: Owner) -> None:
 
 
 def test_a_collision_moves_nothing(two: Owner) -> None:
-    """Where the seeds err: a collision while rehoming is an integrity error; here admission_conflict, nothing moves."""
+    """A collision while rehoming is admission_conflict, never an integrity error, and nothing moves."""
     two.admit("r1")
     two.admit("r2")
     two.cancel(two.admit("r2", "t"))
@@ -175,14 +175,14 @@ def test_another_principals_automation_stays(two: Owner) -> None:
 
 
 def test_the_target_that_it_has_is_no_change(two: Owner) -> None:
-    """Where the seeds err: retargeting automation at the target it has bumps the revision; here it returns none."""
+    """Retargeting automation at the target it has is a no-op: it returns none and bumps no revision."""
     automate(two, "r1", "t")
     with two.changes_nothing():
         assert retarget(two, ["old", "t"]) == []
 
 
 def test_targets_are_taken_once(two: Owner) -> None:
-    """Where the seeds err: an iterator of targets is consumed; here it is read once, whatever it is."""
+    """The targets are read once, so that an iterator of them does as well as a list."""
     automate(two, "r1")
 
     def targets() -> Iterator[str]:

@@ -63,7 +63,7 @@ def test_a_worker_in_the_way(desk: Desk, status: str, operation: str, *, reserve
 @pytest.mark.parametrize("busy", ["s", "middle", "last"])
 @pytest.mark.parametrize("named", ["s", "middle", "last"])
 def test_the_whole_lineage_counts(desk: Desk, kind: str, operation: str, busy: str, named: str) -> None:
-    """SPEC: a worker anywhere in the lineage makes all of it busy; so does an input that is pending anywhere."""
+    """A worker anywhere in the lineage makes all of it busy; so does an input that is pending anywhere."""
     lineage = _lineage(desk)
     (message,) = desk.say("four", session=lineage["last"])
     if kind == "worker":

@@ -80,7 +80,7 @@ def _refusing(_: object) -> None:
 
 @pytest.mark.parametrize("operation", PAYLOADS)
 def test_a_retry_of_an_older_epoch_is_stale(desk: Desk, operation: str) -> None:
-    """SPEC: a session call's epoch is checked before its replay."""
+    """A session call's epoch is checked before its replay."""
     arguments = desk.arguments(operation)
     desk.call(arguments)
     desk.owner.succeed()
@@ -130,7 +130,7 @@ def test_the_caller_may_change_its_payload_in_a_hook(desk: Desk) -> None:
 
 
 def test_the_first_answer_is_the_round_trip(desk: Desk) -> None:
-    """SPEC: the answer is the JSON round trip both times, so that nothing of the caller's is shared with it."""
+    """The answer is the JSON round trip both times, so that nothing of the caller's is shared with it."""
     first = desk.mutate("rename")
     (stored,) = (
         json.loads(value)["result"] for value in desk.kept("gateway.mutation.v1.").values() if "other" in value
@@ -160,7 +160,7 @@ def test_a_receipt_is_found_by_what_was_asked(desk: Desk, operation: str) -> Non
 
 
 def test_the_format_of_a_receipt() -> None:
-    """SPEC: the key is a prefix and a fingerprint of the identity; the generation counts only where it is given."""
+    """The key is a prefix and a fingerprint of the identity; the generation counts only where it is given."""
     asked = {"operation": "rename", "payload": {"title": "é"}, "expected_revision": 3}
     key, digest = sessions.mutation_receipt_key("p", "s", "r", **asked)
     assert key == "gateway.mutation.v1.2904125fb2295df8e524ffe6630eff0cd15414bc957604e43d8a2f4888036e71"
@@ -187,7 +187,7 @@ def _writing(tx: Transaction) -> None:
 
 @pytest.mark.parametrize("operation", PAYLOADS)
 def test_a_hook_that_raises_leaves_no_trace(desk: Desk, operation: str) -> None:
-    """Done when 4: whatever it raises is raised, and what it wrote is undone with all the rest."""
+    """Whatever it raises is raised, and what it wrote is undone with all the rest."""
 
     def fail(tx: Transaction) -> None:
         _writing(tx)
@@ -223,7 +223,7 @@ def test_a_hook_writes_with_the_mutation(desk: Desk, operation: str) -> None:
 def test_a_call_that_the_engine_runs_again_leaves_one_trace(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, operation: str
 ) -> None:
-    """Done when 4: where the engine runs the whole body again, rows, receipt, hook and events are there once."""
+    """Where the engine runs the whole body again, rows, receipt, hook and events are there once."""
     real = desk.db.write
     runs = []
 

@@ -54,7 +54,7 @@ def test_what_this_epochs_owner_captured_counts(owner: Owner, captured: str, out
 
 
 def test_what_another_epochs_owner_captured_does_not_count(owner: Owner) -> None:
-    """Where the seeds err: an invalid captured end is validated always; a valid one of another epoch is not used."""
+    """An invalid captured end is refused, of whichever epoch; a valid one of another epoch is not used."""
     claimed = owner.start()
     successor = owner.succeed()
     successor.recover()
@@ -109,7 +109,7 @@ def test_a_lost_turn_goes_on_where_its_worker_proves_itself(owner: Owner) -> Non
 
 
 def test_adopting_before_recovery_takes_along_what_steers(owner: Owner) -> None:
-    """Where the seeds err: what steers towards an adopted claim stays behind in the old epoch, never delivered."""
+    """What steers towards a claim that is adopted before a recovery moves with it, and is delivered with it."""
     claimed = owner.start("r0")
     owner.register("w")
     taken, _ = owner.steer(owner.admit("r1"))

@@ -90,7 +90,7 @@ def test_the_claims_end_decides(owner: Owner, outcome: str) -> None:
 
 
 def test_what_the_settlement_leaves_out_is_interrupted(owner: Owner) -> None:
-    """Where the seeds err: what the transfers leave out stays steering for ever; a later revert returns False."""
+    """What the transfers leave out is interrupted, for it may have been delivered; a later revert returns False."""
     running, (left, named) = taken_along(owner, "r1", "r2")
     owner.settle(running, transfers={named["admission_id"]: True})
     assert (owner.state("r1"), owner.state("r2")) == ("interrupted", "steered")
@@ -136,7 +136,7 @@ def test_a_lost_claim_interrupts_what_steered_to_it(owner: Owner) -> None:
 
 
 def test_a_claim_resolved_as_unknown_interrupts_what_was_steering_towards_it(owner: Owner) -> None:
-    """Doubts, settled: a claim resolved as unknown interrupts what was steering towards it."""
+    """A claim resolved as unknown interrupts what was steering towards it."""
     running, _ = taken_along(owner, "r1")
     owner.alter("r0", status="unknown")
     owner.resolve(running)

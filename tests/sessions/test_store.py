@@ -305,7 +305,7 @@ def test_a_table_of_another_shape_is_left_as_it_was(tmp_path: Path) -> None:
 
 
 def test_the_tables_are_those_of_the_formats() -> None:
-    """Tables of the runtime: the names, keys and columns that SPEC.md lists."""
+    """The runtime's tables have the names, keys and columns that gateways know."""
     tables = {table.name: table for table in RUNTIME_SCHEMA.tables}
     assert set(tables) == {
         *("sessions", "session_admissions", "worker_executions", "worker_receipts", "runtime_epoch", "state_meta"),

@@ -196,7 +196,7 @@ def test_a_stored_result_is_under_its_own_key(owner: Owner) -> None:
 
 
 def test_a_retry_returns_what_is_stored_whatever_happened_since(owner: Owner) -> None:
-    """Where the seeds err: a retry of settle is stale; here it replays, whichever epoch settled it, without a hook."""
+    """The exact retry of a settlement replays, whichever epoch settled it, and runs no hook."""
     claimed = owner.start()
     settled = owner.settle(claimed)
     owner.settle(owner.start("r2"), "failed")

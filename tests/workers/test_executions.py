@@ -133,7 +133,7 @@ def test_adoption_is_harmless_to_repeat(works: Works) -> None:
 
 @pytest.mark.parametrize("recovered", [True, False])
 def test_the_claim_goes_along_with_its_worker(works: Works, recovered: bool) -> None:
-    """SPEC row: adopting moves the claim to the new epoch, and what steers towards it moves with the claim.
+    """Adopting moves the claim to the new epoch, and what steers towards it moves with the claim.
 
     Before recovery as after it; what recovery has interrupted stays so.
     """

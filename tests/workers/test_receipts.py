@@ -1,4 +1,4 @@
-"""Receipts: one operation a number, its answer kept, and what a retry gets; `Where the seeds err` by name."""
+"""Receipts: one operation a number, its answer kept, and what a retry gets."""
 
 import json
 from collections.abc import Callable
@@ -34,7 +34,7 @@ def reading(answer: Any) -> Callable[..., Any]:
 
 
 def test_the_first_answer_is_the_round_trip_that_its_retry_gets(works: Works) -> None:
-    """SPEC row: the first answer of a receipt is raw | the round trip both times."""
+    """The first answer of a receipt is the JSON round trip, as its replay is."""
     works.register()
     answer = {"pair": (1, 2), "b": 1.0, "a": {"z": None, "y": [True]}}
     first = works.apply(reading(answer), 1)
@@ -45,7 +45,7 @@ def test_the_first_answer_is_the_round_trip_that_its_retry_gets(works: Works) ->
 
 
 def test_a_receipt_answers_for_the_executions_own_generation_alone(works: Works) -> None:
-    """SPEC row: a receipt replay forgives any generation | its own, though the session's has moved on."""
+    """A receipt replays for the execution's own generation alone, though the session's has moved on."""
     works.register()
     first = works.append("hello")
     works.owner.execute("UPDATE sessions SET runtime_generation = 9 WHERE id = 's'")
@@ -60,7 +60,7 @@ def test_a_receipt_answers_for_the_executions_own_generation_alone(works: Works)
 
 @pytest.mark.parametrize("answer", [{"n": bad.NAN}, {"n": [bad.INFINITY]}, {1: 2}, {"x": object()}, None, [], "x", 1])
 def test_an_answer_that_is_no_json_object_is_refused(works: Works, answer: Any) -> None:
-    """SPEC rows: NaN in a handler's result is invalid_params | integer keys turn into strings: refused."""
+    """NaN in a handler's result and keys that are no text are invalid_params."""
     works.register()
     with works.refuses("invalid_params"):
         works.apply(writing(answer))

@@ -68,7 +68,7 @@ def test_a_row_of_the_transcript_is_adopted_and_not_stored_again(working: Works)
 
 
 def test_a_row_that_is_null_means_absent(working: Works) -> None:
-    """SPEC row: `_row_id: null` in an appended message is permission_denied | means absent."""
+    """`_row_id: null` in an appended message means that it has none."""
     assert append(working, message(_row_id=None))["count"] == 1
     assert transcript(working)[0]["id"] == 1
     assert "_row_id" not in transcript(working)[0]

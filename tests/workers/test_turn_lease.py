@@ -95,7 +95,7 @@ REFUSED = ("turn.renew", "own expired")
 
 
 def test_the_default_is_five_minutes_and_can_be_reached(working: Works) -> None:
-    """SPEC row: `ttl_seconds` of a turn has a default that cannot be reached | the default is 300."""
+    """The default of a turn's `ttl_seconds` is 300."""
     working.do("turn.acquire", {"holder": "h"})
     assert (working.lease() or {})["expires_at"] == START + 300
     working.owner.clock.advance(100)
@@ -104,7 +104,7 @@ def test_the_default_is_five_minutes_and_can_be_reached(working: Works) -> None:
 
 
 def test_the_same_holder_extends_and_never_shortens(working: Works) -> None:
-    """SPEC row: acquiring again does not extend | the same holder extends, never shortens."""
+    """The same holder extends its turn by acquiring again, and never shortens it."""
     working.do("turn.acquire", {"holder": "h", "ttl_seconds": 100})
     acquired = (working.lease() or {})["acquired_at"]
     for operation, ttl, expected in (
@@ -123,7 +123,7 @@ def test_the_same_holder_extends_and_never_shortens(working: Works) -> None:
 
 
 def test_renewing_does_not_revive(working: Works) -> None:
-    """SPEC row: `turn.renew` revives an expired lease and can shorten a live one | False when expired; never."""
+    """`turn.renew` is False when the lease has expired, and never shortens a live one."""
     working.do("turn.acquire", {"holder": "h", "ttl_seconds": 10})
     working.owner.clock.advance(10)
     assert working.do("turn.renew", {"holder": "h"}) == {"value": False}
