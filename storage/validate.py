@@ -22,6 +22,11 @@ def storable(value: str) -> bool:
     return UNSTORABLE.search(value) is None
 
 
+def _plain(value: str) -> str:
+    """Return the text itself: a member of an enumeration of texts, say, would be another one within an f-string."""
+    return value if type(value) is str else str.__str__(value)
+
+
 def identifier(value: Any, *, label: str, error: ErrorOf, maximum: int) -> str:
     """Return the value stripped, when it is an identifier of 1 to `maximum` code points.
 
@@ -29,7 +34,7 @@ def identifier(value: Any, *, label: str, error: ErrorOf, maximum: int) -> str:
         error: it is not text, too long, or not letters, digits and `._:-` after a letter or digit.
     """
     if isinstance(value, str):
-        stripped = value.strip()
+        stripped = _plain(value).strip()
         if len(stripped) <= maximum and _IDENTIFIER.fullmatch(stripped):
             return stripped
     raise error(
@@ -47,7 +52,7 @@ def text(
     maximum_bytes: int | None = None,
     blank: bool = False,
 ) -> str:
-    """Return the value unchanged, when it is text that can be stored.
+    """Return the value unchanged, as a plain `str`, when it is text that can be stored.
 
     Limits are in code points and in UTF-8 bytes; None is no limit. Blank text, empty or only white
     space, is accepted only with `blank`.
@@ -55,25 +60,25 @@ def text(
     Raises:
         error: it is not text, holds NUL or a lone surrogate, is blank, or exceeds a limit.
     """
-    if not isinstance(value, str) or not storable(value):
+    if not isinstance(value, str) or not storable(plain := _plain(value)):
         raise error(f"{label}: expected text without NUL and lone surrogates; pass such text")
-    if not blank and not value.strip():
+    if not blank and not plain.strip():
         raise error(f"{label}: expected text that is not blank; pass at least one visible character")
-    if maximum_characters is not None and len(value) > maximum_characters:
-        raise error(f"{label}: expected at most {maximum_characters} characters, found {len(value)}; shorten it")
-    if maximum_bytes is not None and (size := len(value.encode())) > maximum_bytes:
+    if maximum_characters is not None and len(plain) > maximum_characters:
+        raise error(f"{label}: expected at most {maximum_characters} characters, found {len(plain)}; shorten it")
+    if maximum_bytes is not None and (size := len(plain.encode())) > maximum_bytes:
         raise error(f"{label}: expected at most {maximum_bytes} UTF-8 bytes, found {size}; shorten it")
-    return value
+    return plain
 
 
 def integer(value: Any, *, label: str, error: ErrorOf, minimum: int, maximum: int = INTEGER_MAXIMUM) -> int:
-    """Return the value, when it is an integer from `minimum` to `maximum`.
+    """Return the value, as a plain `int`, when it is an integer from `minimum` to `maximum`.
 
     Raises:
         error: it is not an integer, is a bool, or is out of range.
     """
     if isinstance(value, int) and not isinstance(value, bool) and minimum <= value <= maximum:
-        return value
+        return value if type(value) is int else int.__index__(value)
     raise error(f"{label}: expected an integer from {minimum} to {maximum}; pass one, not a bool or text")
 
 
@@ -113,13 +118,13 @@ def reading(clock: object, *, label: str, error: ErrorOf) -> float:
 
 
 def choice(value: Any, *, label: str, error: ErrorOf, options: Collection[str]) -> str:
-    """Return the value, when it is one of `options`.
+    """Return the value, as a plain `str`, when it is one of `options`.
 
     Raises:
         error: it is anything else.
     """
-    if isinstance(value, str) and value in options:
-        return value
+    if isinstance(value, str) and (plain := _plain(value)) in options:
+        return plain
     raise error(f"{label}: expected one of {', '.join(sorted(options))}; pass one of these")
 
 

@@ -19,6 +19,7 @@ from fsm.runtime.parse import (
     parse_flag,
     parse_hook,
     parse_object,
+    parse_text,
     refusing,
 )
 from fsm.sessions import receipts
@@ -110,7 +111,8 @@ def mutate_runtime_session(
         **parse_hook(authorize_write, "authorize_write"),
     }
     look = parse_flag(prepare_only, "prepare_only")
-    request = _request(str(session_id), asked, receipt, hooks, prepare_only=look, prepared=parse_prepared(prepared))
+    session = parse_text(session_id, "session_id")
+    request = _request(session, asked, receipt, hooks, prepare_only=look, prepared=parse_prepared(prepared))
     parsed_epoch = parse_epoch(epoch)
     handle, now = opened_at(db)
     return handle.write(lambda tx: _mutate(tx, handle, request, parsed_epoch, now))

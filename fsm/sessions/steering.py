@@ -65,12 +65,16 @@ def steer_session_input(
 def steer_replayed(row: object) -> bool:
     """Say whether an admission is a transfer that was made: it steers, or was steered.
 
-    `row` is a view or a row of an admission. Raises RuntimeStoreError(invalid_params) where it lacks status or outcome.
+    `row` is a view or a row of an admission. Raises RuntimeStoreError(invalid_params) where it lacks status or outcome,
+    or holds in them what is neither text nor None.
     """
     parsed: Mapping[str, Any] = instance(row, Mapping, label="row", error=refusing("row"))  # type: ignore[type-abstract]  # isinstance takes it
     if not {"status", "outcome"} <= parsed.keys():
         raise refusing("row")("row: expected the fields status and outcome, which are missing; pass an admission")
-    state = ADMISSION_MACHINE.state_of({name: parsed[name] for name in ("status", "outcome")}, now=0.0)
+    told = {name: parsed[name] for name in ("status", "outcome")}
+    if not all(value is None or isinstance(value, str) for value in told.values()):
+        raise refusing("row")("row: expected a status and an outcome that are texts or None; pass an admission")
+    state = ADMISSION_MACHINE.state_of(told, now=0.0)
     return state in {STEERING.name, STEERED.name}
 
 

@@ -1,6 +1,7 @@
 """What no session call takes: refused by its reason, before anything is written; every parameter, every kind."""
 
 import contextlib
+import enum
 import inspect
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -59,6 +60,11 @@ PREPARED: list[Any] = [
     {"snapshot": {"target": "s", "generation": 0, "revision": 0}},
 ]
 TRANSACTIONS: list[Any] = [None, 1, "x", {}, object()]
+ROWS: list[Any] = [
+    {"status": "terminal", "outcome": None, name: value}
+    for name in ("status", "outcome")
+    for value in (1, True, b"x", [], {}, {1}, object())
+]
 
 BAD: dict[str, tuple[str, list[Any]]] = {
     "db": ("invalid_params", bad.DATABASES),
@@ -80,7 +86,7 @@ BAD: dict[str, tuple[str, list[Any]]] = {
     "captured": ("invalid_params", CAPTURED),
     "pending_only": ("invalid_params", bad.FLAGS),
     "old_targets": ("invalid_params", [None, 1, "old", b"old", object(), [1], ["old", ""], [None], {"a\0": 1}]),
-    "row": ("invalid_params", [None, 1, "x", [], (), object(), {}, {"status": "terminal"}, {"outcome": None}]),
+    "row": ("invalid_params", [None, 1, "x", [], (), object(), {}, {"status": "terminal"}, {"outcome": None}, *ROWS]),
     "role": ("invalid_params", [None, 1, "", "User", "system ", "developer", [], {}]),
     "content": (
         "invalid_params",
@@ -292,6 +298,34 @@ def test_what_is_just_within_the_limits(owner: Owner, changes: dict[str, Any]) -
     admission = owner.admit(changes.get("request_id", "r1"), **{k: v for k, v in changes.items() if k != "request_id"})
     for key, value in changes.items():
         assert admission[key] == value  # type: ignore[literal-required] # the keys of the view
+
+
+class Named(str, enum.Enum):  # noqa: UP042 # a StrEnum is its text within an f-string
+    """Ids that would be others within an f-string."""
+
+    SESSION = "s"
+    REQUEST = "r1"
+    ADMISSION = "id-1"
+
+
+def test_a_member_of_an_enumeration_is_its_text(owner: Owner) -> None:
+    """A turn whose ids are members of enumerations is that of the plain ids, to its deletion and its retry."""
+    owner.admit(Named.REQUEST, Named.SESSION, payload={"text": "words"})
+    claimed = owner.claim(Named.SESSION)
+    settled = owner.settle({**claimed, "admission_id": Named.ADMISSION}, result={"reply": "words"})
+    assert owner.settle(claimed, result={"reply": "words"}) == settled
+    request: dict[str, Any] = {
+        "principal_id": "p",
+        "session_id": Named.SESSION,
+        "request_id": Named.REQUEST,
+        "expected_revision": 1,
+    }
+    asked: dict[str, Any] = {"operation": "delete", "payload": {}, "expected_generation": 1}
+    sessions.mutate_runtime_session(owner.db, epoch=owner.epoch, **request, **asked)
+    assert "words" not in str(owner.everything())
+    assert owner.settle(claimed, result={"reply": "words"}) == {**settled, "payload": {}}
+    with owner.refuses("admission_conflict"):
+        owner.open(Named.SESSION)
 
 
 anything = st.recursive(

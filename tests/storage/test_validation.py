@@ -1,5 +1,6 @@
 """Values are checked before a transaction begins; each refusal is the caller's error and never shows the value."""
 
+import enum
 import json
 import math
 import re
@@ -104,6 +105,26 @@ def test_text_is_returned_unchanged_within_its_limits(value: str) -> None:
         with pytest.raises(CallerError):
             CHECKS["text"](value)
     assert text(value, label="x", error=CallerError, blank=True) == value
+
+
+class Name(str, enum.Enum):  # noqa: UP042 # a StrEnum is its text within an f-string
+    """A text that is another one within an f-string, and that has another hash."""
+
+    ONE = "a"
+
+
+class Number(int, enum.Enum):
+    """A number that is another text within an f-string."""
+
+    ONE = 1
+
+
+def test_members_of_enumerations_are_the_plain_values() -> None:
+    """Whatever is made of an accepted text or number is what it would be of the plain one."""
+    accepted = [CHECKS[name](Name.ONE) for name in ("text", "identifier", "choice")]
+    assert [(type(value), f"{value}") for value in accepted] == [(str, "a")] * 3
+    number = integer(Number.ONE, label="x", error=CallerError, minimum=1)
+    assert (type(number), f"{number}") == (int, "1")
 
 
 @given(value=st.integers())
@@ -338,6 +359,14 @@ def test_tuples_are_lists_and_the_declared_depth_is_allowed() -> None:
     """A tuple is written as a list; 256 levels can be written and read."""
     assert encode((1, (2,))) == "[1,[2]]"
     assert decode_json(encode(nested(256)), label="x", error=CallerError) == nested(256)
+
+
+def test_a_caller_may_allow_fewer_levels() -> None:
+    """What is to stand within another value may be asked to leave room for it."""
+    asked: dict[str, Any] = {"label": "x", "error": CallerError, "maximum_bytes": 99, "ascii_only": False}
+    assert canonical_json([[1]], **asked, maximum_depth=2) == "[[1]]"
+    with pytest.raises(CallerError, match="at most 2 levels"):
+        canonical_json([[[1]]], **asked, maximum_depth=2)
 
 
 @pytest.mark.parametrize(
