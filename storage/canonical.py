@@ -11,16 +11,26 @@ from storage.validate import INTEGER_MAXIMUM, INTEGER_MINIMUM, UNSTORABLE, Error
 MAXIMUM_DEPTH = 256
 
 
-def canonical_json(value: Any, *, label: str, error: ErrorOf, maximum_bytes: int, ascii_only: bool) -> str:
+def canonical_json(
+    value: Any,
+    *,
+    label: str,
+    error: ErrorOf,
+    maximum_bytes: int,
+    ascii_only: bool,
+    maximum_depth: int = MAXIMUM_DEPTH,
+) -> str:
     """Return the value as JSON with sorted keys and compact separators, at most `maximum_bytes` of UTF-8.
 
-    A tuple is written as a list. With `ascii_only` every other character is escaped.
+    A tuple is written as a list. With `ascii_only` every other character is escaped. What is to be stored within
+    another value needs a lower `maximum_depth`, so that the whole is not too deep.
 
     Raises:
         error: the value is not JSON (another type, NaN, an infinity, a key that is not text), cannot be stored
-            (integers beyond 64 bits, NUL, lone surrogates), is nested deeper than 256 or in itself, or is too large.
+            (integers beyond 64 bits, NUL, lone surrogates), is nested deeper than `maximum_depth` or in itself, or is
+            too large.
     """
-    _check(value, label, error, maximum_bytes)
+    _check(value, label, error, maximum_bytes, maximum_depth)
     try:
         encoded = (_ASCII if ascii_only else _UNICODE).encode(value)
     except (ValueError, TypeError, RecursionError) as exc:
@@ -48,10 +58,10 @@ def decode_json(text: Any, *, label: str, error: ErrorOf) -> Any:
     raise failure
 
 
-def _check(value: Any, label: str, error: ErrorOf, maximum_bytes: int) -> None:
+def _check(value: Any, label: str, error: ErrorOf, maximum_bytes: int, maximum_depth: int) -> None:
     """Walk the value level by level; every node costs a byte, which bounds what shared and circular parts cost."""
     level, seen = [value], 1
-    for depth in range(MAXIMUM_DEPTH + 1):
+    for depth in range(maximum_depth + 1):
         inner: list[Any] = []
         for node in level:
             # Most nodes are plain text, and need no call to be told so.
@@ -60,8 +70,8 @@ def _check(value: Any, label: str, error: ErrorOf, maximum_bytes: int) -> None:
             if not isinstance(node, (dict, list, tuple)):
                 _check_scalar(node, label, error)
                 continue
-            if depth == MAXIMUM_DEPTH:
-                raise error(f"{label}: expected at most {MAXIMUM_DEPTH} levels of nesting, found more; flatten it")
+            if depth == maximum_depth:
+                raise error(f"{label}: expected at most {maximum_depth} levels of nesting, found more; flatten it")
             seen += len(node)
             if seen > maximum_bytes:
                 raise _too_large(label, error, maximum_bytes, "more")

@@ -9,6 +9,7 @@ from fsm.lifecycles.runtime_tables import MESSAGES
 from fsm.machine.statements import returned
 from fsm.runtime.parse import parse_choice, refusing
 from storage import Row, Transaction, canonical_json, number, record, text
+from storage.canonical import MAXIMUM_DEPTH
 
 __all__ = ["MESSAGE_FIELDS", "ROLES", "insert_message", "parse_message"]
 
@@ -24,6 +25,9 @@ MESSAGE_FIELDS: Final = frozenset(
     }
 )
 """What a message may hold beside its role and content; `_row_id` names a row of the same transcript."""
+
+_DEPTH: Final = MAXIMUM_DEPTH - 2
+"""Of an answer that shows a message within a list or a result, so that each stored one can be shown."""
 
 _INSERT = f"""
     INSERT INTO {quoted(MESSAGES.name)} (session_id, role, content, extra_json, timestamp)
@@ -56,7 +60,12 @@ def _extra(fields: Mapping[str, Any]) -> str:
         # Parts of a message are JSON; the column holds text, so that it can be searched.
         extra["content"] = fields["content"]
     return canonical_json(
-        extra, label="message", error=refusing("message"), maximum_bytes=MAX_RUNTIME_JSON_BYTES, ascii_only=False
+        extra,
+        label="message",
+        error=refusing("message"),
+        maximum_bytes=MAX_RUNTIME_JSON_BYTES,
+        ascii_only=False,
+        maximum_depth=_DEPTH,
     )
 
 

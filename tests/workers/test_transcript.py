@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from fsm import sessions, workers
+from tests import bad_input as bad
 from tests.workers.support import Works
 from tests.world import START
 
@@ -213,6 +214,24 @@ def test_a_damaged_message_keeps_the_context_back(working: Works) -> None:
     assert refusal.value.reason == "storage_unavailable"
     assert working.owner.everything() == before
     assert working.do("session.tail_role") == {"value": "user"}
+
+
+@pytest.mark.engines("sqlite")
+def test_whatever_was_stored_can_be_read(working: Works) -> None:
+    """The deepest content that a session takes is shown by a worker's read, and by the rewinding that removes it."""
+    db = working.db
+    deepest = bad.nested(252)
+    with working.refuses("invalid_params"):
+        sessions.append_message(db, "s", role="user", content=[deepest])
+    stored = sessions.append_message(db, "s", role="user", content=deepest)
+    assert working.do("session.context")["messages"][-1] == stored
+    working.finish()
+    identity: dict[str, Any] = {"principal_id": "p", "session_id": "s", "request_id": "r", "expected_generation": 0}
+    asked: dict[str, Any] = {"operation": "rewind", "payload": {"target_message_id": stored["id"]}}
+    answer = sessions.mutate_runtime_session(
+        db, epoch=working.owner.epoch, **identity, **asked, expected_revision=working.revision()
+    )
+    assert answer["target_message"] == stored
 
 
 # --- annotations
