@@ -7,9 +7,11 @@ from typing import Any
 
 from fsm.runtime.keys import RESULT_PREFIX, TERMINAL_ADMISSION_PREFIX, identity_key
 from fsm.runtime.meta import forget, keep, kept
+from fsm.runtime.parse import refusing
 from storage import Row, Transaction, Value
+from storage.canonical import decode_json
 
-__all__ = ["buried_admission", "bury_admission", "result_digest"]
+__all__ = ["buried_admission", "buried_identity", "bury_admission", "result_digest"]
 
 _KEPT = (
     *("seq", "admission_id", "request_id", "principal_id", "target_session_id", "payload_digest"),
@@ -34,9 +36,25 @@ def bury_admission(tx: Transaction, row: Mapping[str, Value]) -> None:
 
 
 def buried_admission(tx: Transaction, admission_id: str) -> Row | None:
-    """Return the tombstone as the row that the admission had, with an empty payload, and `result_digest`; or None."""
+    """Return the tombstone as the row that the admission had, with an empty payload, and `result_digest`; or None.
+
+    Raises RuntimeStoreError(storage_unavailable) where it is damaged.
+    """
     stored = kept(tx, TERMINAL_ADMISSION_PREFIX + admission_id)
     if stored is None:
         return None
-    row: dict[str, Any] = json.loads(stored)
+    row: Any = decode_json(stored, label="the tombstone", error=_damaged)
+    if not isinstance(row, dict) or not {*_KEPT, "result_digest"} <= row.keys():
+        raise _damaged("the tombstone: expected what an admission leaves, found another value; mend the row")
     return {**row, "payload_json": "{}", "lineage_json": "[]", "retired_at": None}
+
+
+def buried_identity(stored: Value) -> str:
+    """Return the id of the admission of which this is the identity's tombstone; raises as `buried_admission`."""
+    admission_id = decode_json(stored, label="the tombstone", error=_damaged)
+    if not isinstance(admission_id, str):
+        raise _damaged("the tombstone: expected the id of an admission, found another value; mend the row")
+    return admission_id
+
+
+_damaged = refusing("tombstone", "storage_unavailable")

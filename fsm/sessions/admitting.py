@@ -22,7 +22,7 @@ from fsm.runtime.parse import (
     parse_object,
     parse_text,
 )
-from fsm.runtime.tombstones import buried_admission
+from fsm.runtime.tombstones import buried_admission, buried_identity
 from fsm.runtime.views import AdmissionView, admission_view, listed_admission_view
 from storage import Row, Transaction, Value
 
@@ -64,7 +64,8 @@ def admit_session_input(
     session is deleted, the retry of an input that had ended returns its end, with an empty payload, and runs neither.
 
     Raises RuntimeStoreError: invalid_params; stale_epoch; not_found where there is no such session;
-    admission_conflict where the identity is taken by other content; queue_full from 32 queued inputs on.
+    admission_conflict where the identity is taken by other content; queue_full from 32 queued inputs on;
+    storage_unavailable where what is left of a deleted session's is damaged.
     """
     arguments: dict[str, Value] = {
         "principal_id": (principal := parse_text(principal_id, "principal_id")),
@@ -97,7 +98,7 @@ def _stored(tx: Transaction, outcome: Outcome, arguments: dict[str, Value]) -> R
     """Return the row that answers an exact retry: the live one, or the tombstone of a deleted session's."""
     if "known" in outcome.found:
         return _rows(tx, given("admission_id"), {"admission_id": outcome.found["known"]["admission_id"]})[0]
-    buried = buried_admission(tx, str(json.loads(outcome.found["tombstone"]["value"])))
+    buried = buried_admission(tx, buried_identity(outcome.found["tombstone"]["value"]))
     if buried is None or buried["payload_digest"] != arguments["payload_digest"]:
         raise CONFLICT.error(
             f"expected what the deleted session's admission held, found other content; {CONFLICT.remedy}"
@@ -113,7 +114,7 @@ def _rows(tx: Transaction, where: Conditions, values: dict[str, Value]) -> list[
 def get_session_admission(db: Location, *, admission_id: object) -> AdmissionView | None:
     """Return an admission, also what is left of a deleted session's, or None.
 
-    Raises RuntimeStoreError: invalid_params; storage_unavailable where its payload is damaged.
+    Raises RuntimeStoreError: invalid_params; storage_unavailable where its payload, or what is left of it, is damaged.
     """
     name = parse_text(admission_id, "admission_id")
 
@@ -173,7 +174,8 @@ def answer(
 ) -> AdmissionView:
     """Return the view of what a call left stored; where the row is gone, that of the tombstone unless it is `refused`.
 
-    Raises RuntimeStoreError: not_found where there is neither; what `refused` answers for the tombstone's row.
+    Raises RuntimeStoreError: not_found where there is neither; what `refused` answers for the tombstone's row;
+    storage_unavailable where that is damaged.
     """
     if not outcome.declined:
         return listed_admission_view(outcome.stored)

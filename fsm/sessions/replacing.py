@@ -1,16 +1,15 @@
 """Replacing: a queued input withdrawn in the very transaction that admits its successor."""
 
-import json
-
 from fsm.lifecycles.session_authorities import CONFLICT
 from fsm.runtime.keys import REPLACEMENT_PREFIX, request_key
 from fsm.runtime.machines import ADMISSION_MACHINE
 from fsm.runtime.meta import kept
-from fsm.runtime.parse import call, parse_text, parse_transaction
+from fsm.runtime.parse import call, parse_text, parse_transaction, refusing
 from fsm.runtime.tombstones import buried_admission
 from fsm.sessions.admitting import not_found
 from fsm.sessions.steering import already_started
 from storage import Transaction
+from storage.canonical import decode_json
 
 __all__ = ["check_replaced_input", "replacement_binding", "retire_replaced_input"]
 
@@ -43,10 +42,11 @@ def retire_replaced_input(tx: Transaction, admission_id: object, binding: object
 def check_replaced_input(tx: Transaction, admission_id: object, binding: object) -> None:
     """Refuse the retry of a replacement that did not retire this admission; for the `replay_guard` of its admission.
 
-    Raises RuntimeStoreError: invalid_params; admission_conflict.
+    Raises RuntimeStoreError: invalid_params; admission_conflict; storage_unavailable where the binding is damaged.
     """
     name, key = parse_text(admission_id, "admission_id"), parse_text(binding, "binding")
     open_tx, _ = parse_transaction(tx)
     stored = kept(open_tx, key)
-    if stored is None or json.loads(stored) != name:
+    damaged = refusing("binding", "storage_unavailable")
+    if stored is None or decode_json(stored, label="the binding", error=damaged) != name:
         raise CONFLICT.error(f"expected the request that replaced this admission, found another; {CONFLICT.remedy}")

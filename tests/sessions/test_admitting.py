@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -267,6 +269,24 @@ def test_a_steered_input_outlives_its_session(owner: Owner) -> None:
     assert row is not None
     view, delivered = owner.steer(row)
     assert (view["outcome"], view["payload"], delivered) == ("steered", {}, False)
+
+
+@pytest.mark.engines("sqlite")
+@pytest.mark.parametrize("damage", ["{", "[]", "{}", "5", "[" * 9999])
+@pytest.mark.parametrize("prefix", [TERMINAL_ADMISSION_PREFIX, IDENTITY_PREFIX])
+def test_a_damaged_tombstone_answers_nobody(owner: Owner, prefix: str, damage: str) -> None:
+    """What is left of a deleted session's input and does not decode is storage_unavailable, never a raw error."""
+    admission = owner.start()
+    owner.settle(admission)
+    delete_session(owner)
+    owner.execute("UPDATE state_meta SET value = :damage WHERE key LIKE :keys", damage=damage, keys=f"{prefix}%")
+    calls: list[Callable[[], object]] = [owner.admit]
+    if prefix == TERMINAL_ADMISSION_PREFIX:
+        calls += [lambda: sessions.get_session_admission(owner.db, admission_id="id-1")]
+        calls += [partial(call, admission) for call in (owner.settle, owner.cancel, owner.steer, owner.resolve)]
+    for call in calls:
+        with owner.refuses("storage_unavailable"):
+            call()
 
 
 def test_a_tombstone_holds_no_word_of_the_user(owner: Owner) -> None:

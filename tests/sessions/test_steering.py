@@ -203,6 +203,16 @@ def test_the_retry_of_a_replacement_answers_that_request_alone(owner: Owner) -> 
         replace(owner, first, "plain", payload=plain["payload"])
 
 
+@pytest.mark.engines("sqlite")
+def test_a_damaged_binding_answers_nobody(owner: Owner) -> None:
+    """A binding that does not decode is storage_unavailable: nobody can say what the request had replaced."""
+    first = owner.admit("r1")
+    replace(owner, first)
+    owner.execute("UPDATE state_meta SET value = 'r1'")
+    with owner.refuses("storage_unavailable"):
+        replace(owner, first)
+
+
 @pytest.mark.parametrize("state", ["started", "completed", "cancelled"])
 def test_only_a_queued_input_is_replaced(owner: Owner, state: str) -> None:
     """What has left the queue is not replaced, and its successor is not admitted."""
