@@ -14,7 +14,7 @@ from fsm.errors import RuntimeStoreError
 from fsm.lifecycle import State
 from fsm.lifecycle.terms import predicate
 from fsm.lifecycles.admission_states import IMPORTED, STARTED, UNKNOWN
-from fsm.lifecycles.limits import MAX_RUNTIME_JSON_BYTES
+from fsm.lifecycles.limits import MAX_IMPORTED_GENERATION, MAX_RUNTIME_JSON_BYTES
 from fsm.lifecycles.session_authorities import CONFLICT, EPOCH, NOT_FOUND
 from fsm.machine.standing import require
 from fsm.runtime.keys import LEGACY_IMPORT_KEY, content_digest
@@ -225,7 +225,7 @@ def _parsed(row: Row) -> _Admission:
         raise refusing("lineage")("lineage: expected a list that names the session, found another; mend the row")
     payload = decode_json(row["payload"], label="payload", error=refusing("payload"))
     encoded = parse_object(payload, "payload")
-    generation = None if row["generation"] is None else parse_counter(row["generation"], "generation")
+    generation = None if row["generation"] is None else _generation(row)
     return _Admission(
         parse_text(row["admission_id"], "admission_id"), session, encoded, _intent(payload), _state(row), generation
     )
@@ -234,7 +234,12 @@ def _parsed(row: Row) -> _Admission:
 def _execution(row: Row) -> tuple[str, int]:
     if not {"root", "generation"} <= row.keys():
         raise _invalid("source_path: expected executions to have a root and a generation; mend their table")
-    return parse_text(row["root"], "root"), parse_counter(row["generation"], "generation")
+    return parse_text(row["root"], "root"), _generation(row)
+
+
+def _generation(row: Row) -> int:
+    # The session goes on from here: each turn needs a higher one, and a column holds 64 bits.
+    return parse_counter(row["generation"], "generation", maximum=MAX_IMPORTED_GENERATION)
 
 
 def _intent(payload: Mapping[str, Any]) -> str:

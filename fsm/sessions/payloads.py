@@ -8,6 +8,7 @@ from fsm.runtime.messages import parse_message
 from fsm.runtime.parse import parse_choice, parse_flag, parse_optional_text, parse_text, refusing
 from fsm.sessions.results import Snapshot
 from storage import instance, integer, record, text
+from storage.validate import INTEGER_MAXIMUM
 
 __all__ = ["PAYLOADS", "parse_counter", "parse_operation", "parse_prepared"]
 
@@ -19,9 +20,9 @@ def parse_operation(value: object) -> str:
     return parse_choice(value, "operation", tuple(PAYLOADS))
 
 
-def parse_counter(value: object, field: str, *, minimum: int = 0) -> int:
-    """Return an integer of 64 bits, from the minimum on."""
-    return integer(value, label=field, error=refusing(field), minimum=minimum)
+def parse_counter(value: object, field: str, *, minimum: int = 0, maximum: int = INTEGER_MAXIMUM) -> int:
+    """Return an integer within these bounds, by default of 64 bits and not negative."""
+    return integer(value, label=field, error=refusing(field), minimum=minimum, maximum=maximum)
 
 
 def parse_prepared(value: object) -> Snapshot | None:

@@ -128,6 +128,15 @@ def test_generations_never_go_back(owner: Owner, old: Path) -> None:
     assert owner.session()["runtime_generation"] == 1
 
 
+@pytest.mark.engines("sqlite")
+def test_the_greatest_generation_leaves_room_for_turns(owner: Owner, old: Path) -> None:
+    """A session goes on from the greatest generation that is taken, also for a turn that had none."""
+    write(old, [row(status="started"), row("a2")], executions=[("s", 2**62)])
+    take(owner, old)
+    owner.resolve(owner.row("a1"))
+    assert owner.claim()["generation"] == 2**62 + 2
+
+
 DEEP = "[" * 9999
 WRONG_ROWS: dict[str, list[Any]] = {
     "payload": [
@@ -137,7 +146,7 @@ WRONG_ROWS: dict[str, list[Any]] = {
     "admission_id": [None, "", 5, "x" * 1025, b"a"],
     "target_session_id": [None, "", 5],
     "root": [None, "", 5, "x" * 1025],
-    "generation": [-1, 1.5, "1", b"1"],
+    "generation": [-1, 1.5, "1", b"1", 2**62 + 1, 2**63 - 1],
 }
 
 
@@ -164,7 +173,9 @@ def test_an_unknown_intent(owner: Owner, old: Path, intent: object) -> None:
         take(owner, old)
 
 
-@pytest.mark.parametrize("executions", [[("s", -1)], [("s", None)], [("s", "1")], [(None, 1)], [("", 1)], [("s", 1.5)]])
+@pytest.mark.parametrize(
+    "executions", [[("s", -1)], [("s", None)], [("s", "1")], [(None, 1)], [("", 1)], [("s", 1.5)], [("s", 2**63 - 1)]]
+)
 def test_a_wrong_execution(owner: Owner, old: Path, executions: list[tuple[Any, Any]]) -> None:
     """A root is a text, a generation a count."""
     write(old, [row()], executions=executions)
