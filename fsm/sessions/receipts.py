@@ -1,7 +1,7 @@
 """Receipts of mutations: one for each request, with which its exact retry is answered, whatever happened since."""
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final, cast
 
 from fsm.errors import RuntimeStoreError
@@ -19,7 +19,9 @@ from storage.canonical import decode_json
 
 __all__ = ["mutation_receipt_key", "replay_mutation_receipt", "reserve", "store", "strip_texts"]
 
-TEXTS: Final = frozenset({"title", "summary", "target_message"})
+MESSAGE: Final = "target_message"
+WORDS: Final = frozenset({"title", "summary"})
+TEXTS: Final = WORDS | {MESSAGE}
 """What a result may hold of a user's words; it goes with the session."""
 
 _NAMING = f"""
@@ -128,9 +130,14 @@ def _strip(tx: Transaction, key: str, stored: str, session_id: str) -> None:
         forget(tx, key)
         return
     result = {name: value for name, value in receipt["result"].items() if name not in TEXTS}
-    if len(result) < len(receipt["result"]) and any(_names(value, session_id) for value in result.values()):
+    if len(result) < len(receipt["result"]) and session_id in _named(receipt["result"]):
         store(tx, key, receipt["digest"], result)
 
 
-def _names(value: object, session_id: str) -> bool:
-    return value == session_id or (isinstance(value, list) and session_id in value)
+def _named(result: Mapping[str, Any]) -> Iterator[object]:
+    """Yield what may be a session's id; a message that a rewinding removed need not be of the session it named."""
+    for name, value in result.items():
+        if name == MESSAGE:
+            yield value.get("session_id") if isinstance(value, dict) else None
+        elif name not in WORDS:
+            yield from value if isinstance(value, list) else (value,)

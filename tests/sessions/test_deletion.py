@@ -10,6 +10,7 @@ import storage
 from fsm import sessions
 from fsm.lifecycles.runtime_tables import EXECUTIONS, MODEL_USAGE, RECEIPTS, TURN_LEASES
 from fsm.observers import SessionGoneEvent, Transition
+from storage import Row
 from tests.sessions.mutating import Desk, heard
 from tests.sessions.support import Owner
 from tests.world import dump
@@ -49,8 +50,21 @@ def _talked(desk: Desk, session: str) -> None:
 
 def everything(desk: Desk) -> str:
     """Return every stored value of every table of the gateway."""
-    tables = {**desk.owner.everything(), **dump(desk.db)}
-    return "\n".join(str(value) for rows in tables.values() for row in rows for value in row.values())
+    return "\n".join(str(value) for rows in searched(desk).values() for row in rows for value in row.values())
+
+
+def searched(desk: Desk) -> dict[str, list[Row]]:
+    """Return the rows of every table of the gateway."""
+    return {**desk.owner.everything(), **dump(desk.db)}
+
+
+@pytest.mark.engines("sqlite")
+def test_no_table_is_left_unsearched(desk: Desk) -> None:
+    """The tables searched for a user's words are all that the database has."""
+    found = desk.owner.execute(
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite!_%' ESCAPE '!'"
+    )
+    assert {row["name"] for row in found} <= searched(desk).keys()
 
 
 def test_no_word_of_the_user_is_left(desk: Desk) -> None:
@@ -68,6 +82,18 @@ def test_no_word_of_the_user_is_left(desk: Desk) -> None:
     assert WORDS not in everything(desk)
     for table in ("sessions", "messages", "session_admissions", "worker_executions", "worker_receipts"):
         assert desk.owner.execute(f"SELECT * FROM {table}") == []
+
+
+def test_a_message_removed_by_another_name_goes_with_its_session(desk: Desk) -> None:
+    """A rewinding that named the lineage's first session keeps no word of the later one that was deleted since."""
+    child = desk.compressed()
+    (target,) = desk.say(WORDS, session=child)
+    arguments = desk.arguments("rewind", {"target_message_id": target})
+    first = desk.call(arguments)
+    assert first["target_message"]["session_id"] == child
+    desk.mutate("delete", session=child)
+    assert WORDS not in everything(desk)
+    assert desk.call(arguments) == {name: value for name, value in first.items() if name != "target_message"}
 
 
 @pytest.mark.parametrize("escaped", ['quo"te', "per%cent", "under_score", "bang!", "back\\slash", "snow\N{SNOWMAN}"])
