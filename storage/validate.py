@@ -77,8 +77,10 @@ def integer(value: Any, *, label: str, error: ErrorOf, minimum: int, maximum: in
     Raises:
         error: it is not an integer, is a bool, or is out of range.
     """
-    if isinstance(value, int) and not isinstance(value, bool) and minimum <= value <= maximum:
-        return value if type(value) is int else int.__index__(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        plain = value if type(value) is int else int.__index__(value)
+        if minimum <= plain <= maximum:
+            return plain
     raise error(f"{label}: expected an integer from {minimum} to {maximum}; pass one, not a bool or text")
 
 
@@ -90,7 +92,8 @@ def number(value: Any, *, label: str, error: ErrorOf, positive: bool = False) ->
     """
     if isinstance(value, int | float) and not isinstance(value, bool):
         try:
-            result = float(value)
+            # No negative zero: engines do not agree on whether it is kept.
+            result = float(value) + 0.0
         except OverflowError:
             result = math.inf
         if math.isfinite(result) and (result > 0 or not positive):

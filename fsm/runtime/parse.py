@@ -8,8 +8,8 @@ from fsm.calling import operation
 from fsm.errors import RuntimeReason, RuntimeStoreError
 from fsm.lifecycles.limits import MAX_RUNTIME_JSON_BYTES, MAX_RUNTIME_TEXT_CHARS
 from fsm.schema import RUNTIME_SCHEMA
-from storage import Database, Transaction, canonical_json, choice, flag, instance, reading, resolve, text
-from storage.validate import INTEGER_MAXIMUM, INTEGER_MINIMUM, ErrorOf
+from storage import Database, Transaction, canonical_json, choice, flag, instance, integer, reading, resolve, text
+from storage.validate import INTEGER_MINIMUM, ErrorOf
 
 __all__ = [
     "Location",
@@ -103,11 +103,11 @@ def parse_generation(value: object) -> int:
 
 
 def _counted(value: object, field: str, reason: RuntimeReason) -> int:
-    if isinstance(value, int) and not isinstance(value, bool) and INTEGER_MINIMUM <= value <= INTEGER_MAXIMUM:
-        return value
-    raise RuntimeStoreError(
-        reason, field=field, detail=f"{field}: expected an integer, found a {type(value).__name__}; pass the one read"
-    )
+    def refused(_: str) -> RuntimeStoreError:
+        said = f"{field}: expected an integer, found a {type(value).__name__}; pass the one read"
+        return RuntimeStoreError(reason, field=field, detail=said)
+
+    return integer(value, label=field, error=refused, minimum=INTEGER_MINIMUM)
 
 
 def parse_hook(value: Hook | None, field: str) -> Mapping[str, Hook]:

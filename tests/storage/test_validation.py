@@ -117,6 +117,9 @@ def test_members_of_enumerations_are_the_plain_values() -> None:
     assert [(type(value), f"{value}") for value in accepted] == [(str, "a")] * 3
     plain = integer(Number.ONE, label="x", error=CallerError, minimum=1)
     assert (type(plain), f"{plain}") == (int, "1")
+    giant = type("Giant", (int,), {"__le__": lambda *_: True, "__ge__": lambda *_: True})(2**70)
+    with pytest.raises(CallerError):
+        integer(giant, label="x", error=CallerError, minimum=1)
 
 
 @given(value=st.integers())
@@ -139,11 +142,11 @@ def test_an_integer_is_no_bool_text_or_float(value: object) -> None:
 
 @given(value=st.integers() | st.floats())
 def test_a_number_is_finite(value: float) -> None:
-    """Numbers come back as floats; NaN and infinities are none, and positive leaves zero out."""
+    """Numbers come back as floats, zero without a sign; NaN and infinities are none, and positive leaves zero out."""
     for name, accepted in (("number", math.isfinite(value)), ("positive", math.isfinite(value) and value > 0)):
         if accepted:
             result = CHECKS[name](value)
-            assert (type(result), result) == (float, float(value))
+            assert (type(result), repr(result)) == (float, repr(value + 0.0))
         else:
             with pytest.raises(CallerError):
                 CHECKS[name](value)
