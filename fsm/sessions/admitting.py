@@ -157,7 +157,8 @@ def cancel_session_input(db: Location, *, epoch: object, admission_id: object) -
     """Withdraw a queued input; one that has ended is returned as it is stored, however it ended.
 
     Raises RuntimeStoreError: invalid_params; stale_epoch; not_found; unknown_execution where nobody knows how far it
-    came; stale_generation where it has been started, or is in transfer to the claim that took it along.
+    came; stale_generation where it has been started, or is in transfer to the claim that took it along;
+    storage_unavailable where what is left of a deleted session's is damaged.
     """
     name = parse_text(admission_id, "admission_id")
     arguments: dict[str, Value] = {"admission_id": name, "epoch": parse_epoch(epoch)}

@@ -97,7 +97,7 @@ def mutate_runtime_session(
 
     Raises RuntimeStoreError: invalid_params; stale_epoch; admission_conflict where the identity (principal_id,
     session_id, request_id) is taken by another request, or an id by another session; not_found; revision_conflict;
-    stale_generation; session_busy; unknown_execution.
+    stale_generation; session_busy; unknown_execution; storage_unavailable where the receipt of the call is damaged.
     """
     asked = {
         "operation": parse_operation(operation),

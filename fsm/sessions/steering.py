@@ -44,7 +44,8 @@ def steer_session_input(
 
     True where this call did it; an exact retry, also after the claim has ended, returns what is stored and False: its
     text must not be delivered twice. Raises RuntimeStoreError: invalid_params; stale_epoch; stale_generation for no
-    integer; not_found; admission_started where it is no longer queued; session_idle where no such claim runs.
+    integer; not_found; admission_started where it is no longer queued; session_idle where no such claim runs;
+    storage_unavailable where what is left of a deleted session's is damaged.
     """
     name = parse_text(admission_id, "admission_id")
     arguments: dict[str, Value] = {"admission_id": name, "epoch": parse_epoch(epoch)}

@@ -114,7 +114,7 @@ def settle_session_input(
 
     An exact retry (generation, outcome, result) returns what is stored, whichever epoch settled it; no hook runs.
     Raises RuntimeStoreError: invalid_params; stale_epoch; not_found; stale_generation where this is not the running
-    claim.
+    claim; storage_unavailable where what is left of a deleted session's is damaged.
     """
     name = parse_text(admission_id, "admission_id")
     arguments: dict[str, Value] = {
@@ -175,7 +175,7 @@ def resolve_unknown_session_input(
     what steered towards it is interrupted, `terminal_write(tx, row)` works as in `settle_session_input`.
 
     An exact retry returns what is stored. Raises RuntimeStoreError: invalid_params; stale_epoch; not_found;
-    stale_generation where it is not unknown under this generation.
+    stale_generation where it is not unknown under this generation; storage_unavailable as in `settle_session_input`.
     """
     name = parse_text(admission_id, "admission_id")
     arguments: dict[str, Value] = {"admission_id": name, "result_key": f"{RESULT_PREFIX}{name}", **_captured(captured)}
