@@ -180,9 +180,13 @@ class Model(RuleBasedStateMachine):
 
     @invariant()
     def what_is_read_is_what_is_stored(self) -> None:
-        """A session's list shows its open inputs in the order of their numbers."""
+        """A session's list shows its open inputs in their order: by it a caller learns what became of a lost claim."""
         for name in self.homes:
             listed = sessions.list_session_admissions(self.db, session_id=name)
-            assert [each["seq"] for each in listed] == [
-                each.seq for each in self.among(name, "queued", "started", "unknown")
-            ]
+            known = self.among(name, "queued", "started", "unknown")
+            assert [(each["seq"], each["status"]) for each in listed] == [(each.seq, each.state) for each in known]
+            for view, each in zip(listed, known, strict=True):
+                assert each.state == "queued" or (view["owner_epoch"], view["generation"]) == (
+                    each.epoch,
+                    each.generation,
+                )

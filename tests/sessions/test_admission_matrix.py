@@ -22,6 +22,7 @@ REFUSALS = {
 }
 
 # `>state`: done; `=`: returned as stored; `-`: nothing to do; a letter: refused. One code alone stands for all.
+# Delivering and replacing are parts of a transaction whose own call has checked the epoch.
 # Columns:           none queued behind started unknown steering completed interrupted rejected failed cancelled steered
 MATRIX: dict[str, dict[str, str]] = {
     "admit": {
@@ -65,6 +66,7 @@ MATRIX: dict[str, dict[str, str]] = {
         "undelivered": "-     -      -      -       -       >queued  -         -           -        -      -         -",
         "successor": "-       -      -      -       -       -        -         -           -        -      -         -",
         "wrong generation": "-",
+        "older epoch": "-     -      -      -       -       >steered -         -           -        -      -         -",
     },
     "revert": {
         "own": "-             -      -      -       -       >queued  -         -           -        -      -         -",
@@ -74,6 +76,7 @@ MATRIX: dict[str, dict[str, str]] = {
     },
     "replace": {
         "own": "N             >cancelled >cancelled S S     S        S         S           S        S      S         S",
+        "older epoch": "N     >cancelled >cancelled S S     S        S         S           S        S      S         S",
     },
     "rehome": {
         "own": "-             >moved >moved -       -       -        -         -           -        -      -         -",

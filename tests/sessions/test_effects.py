@@ -61,6 +61,18 @@ def test_an_import_needs_epoch_and_session_and_a_free_place(owner: Owner) -> Non
             imported(owner, "queued", **changes)
 
 
+@pytest.mark.engines("sqlite")
+@pytest.mark.parametrize("state", [state for state in STATES if state != "none"])
+def test_an_import_takes_nothing_that_is_there(owner: Owner, state: str) -> None:
+    """Whatever state an admission is in, an import of its id, or of its identity, is refused and leaves it."""
+    current = owner.bring(state)
+    stored = owner.row() or {}
+    with current.refuses("admission_conflict"):
+        imported(current, "cancelled", admission_id=stored["admission_id"])
+    with current.refuses("admission_conflict"):
+        imported(current, "cancelled", request_id="r1")
+
+
 @pytest.mark.parametrize("state", ["started", "unknown"])
 @pytest.mark.parametrize("wrong", [{"owner_epoch": 9}, {"generation": 9}])
 def test_readoption_is_fenced_by_the_workers_claim(owner: Owner, state: str, wrong: dict[str, Value]) -> None:

@@ -154,6 +154,32 @@ def test_a_table_that_lacks_a_column(owner: Owner, old: Path, absent: str) -> No
 
 
 @pytest.mark.engines("sqlite")
+@pytest.mark.parametrize("kept", ["root", "generation"])
+def test_executions_that_lack_a_column(owner: Owner, old: Path, kept: str) -> None:
+    """A table of executions without roots or generations is invalid_params, as soon as it has a row."""
+    write(old, [row()])
+    with closing(sqlite3.connect(old)) as changed:
+        changed.execute(f"CREATE TABLE executions ({kept})")
+        changed.execute("INSERT INTO executions VALUES ('s')")
+        changed.commit()
+    with owner.refuses("invalid_params"):
+        take(owner, old)
+
+
+@pytest.mark.engines("sqlite")
+def test_a_file_that_may_not_be_looked_at(owner: Owner, old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the system lets this user not even see the file, it is storage_unavailable, never a bare error."""
+    write(old, [row()])
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError
+
+    with owner.refuses("storage_unavailable"), monkeypatch.context() as patched:
+        patched.setattr(Path, "stat", refuse)
+        take(owner, old)
+
+
+@pytest.mark.engines("sqlite")
 def test_what_is_no_such_file(owner: Owner, old: Path) -> None:
     """A missing file is not_found; what is no database, or none of an older gateway, is invalid_params."""
     with owner.refuses("not_found"):

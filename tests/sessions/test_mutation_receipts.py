@@ -176,6 +176,8 @@ def test_a_damaged_receipt_answers_nobody(desk: Desk, value: str) -> None:
     desk.owner.execute(f"INSERT INTO {META.name} VALUES (:key, :value)", key=_identity(arguments)[0], value=value)
     with desk.owner.refuses("storage_unavailable"):
         desk.call(arguments)
+    with desk.owner.refuses("storage_unavailable"):
+        desk.db.read(lambda tx: sessions.replay_mutation_receipt(tx, *_identity(arguments)))
 
 
 # --- hooks

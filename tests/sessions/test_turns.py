@@ -297,6 +297,21 @@ def test_the_owners_own_effect_sees_the_turn_before_its_end(owner: Owner) -> Non
     assert owner.session()["title"] == "ended"
 
 
+@pytest.mark.engines("sqlite")
+@pytest.mark.parametrize("function", ["settle", "resolve"])
+def test_an_effect_that_moves_the_turn_itself_is_refused(owner: Owner, function: str) -> None:
+    """The write that ends a turn changes one row or nothing: where a hook has moved it, all is as it was."""
+    claimed = owner.start()
+    current = owner
+    if function == "resolve":
+        current = owner.succeed()
+        current.recover()
+    with current.refuses("stale_generation"):
+        getattr(current, function)(
+            claimed, terminal_write=lambda tx, _: tx.execute("UPDATE session_admissions SET status = 'queued'")
+        )
+
+
 @pytest.mark.parametrize("function", ["settle", "resolve"])
 def test_an_effect_that_raises_leaves_no_trace(owner: Owner, function: str) -> None:
     """Where `terminal_write` raises, workers, result, steered inputs, outcome and revision are all as they were."""

@@ -218,6 +218,29 @@ def test_apply_knows_only_the_handlers_it_is_handed(works: Works) -> None:
     assert answer == {"mine": 1}
 
 
+@pytest.mark.engines("sqlite")
+def test_apply_refuses_as_the_closed_set_does(works: Works) -> None:
+    """Each refusal of an operation is one of `apply_worker_receipt` too."""
+    refusals: dict[str, dict[str, Any]] = {
+        "not_found": {"worker": "nobody"},
+        "permission_denied": {"session_id": "other"},
+        "stale_epoch": {"epoch": 9},
+        "stale_generation": {"generation": 9},
+        "invalid_params": {"sequence": 3},
+        "admission_conflict": {"sequence": 1},
+    }
+    works.owner.open("other")
+    works.register()
+    works.append("hello")
+    for reason, given in refusals.items():
+        with works.refuses(reason):
+            works.apply(reading({}), **given)
+    works.apply(reading({}), 2)
+    works.owner.execute("UPDATE worker_receipts SET result_json = '{'")
+    with works.refuses("storage_unavailable"):
+        works.apply(reading({}), 2)
+
+
 def test_finish_is_the_one_operation_that_ends_an_execution(works: Works) -> None:
     """Whatever carries it out, `execution.finish` ends the execution, and no other name does."""
     works.register()

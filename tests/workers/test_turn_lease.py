@@ -122,6 +122,17 @@ def test_the_same_holder_extends_and_never_shortens(working: Works) -> None:
         }
 
 
+@pytest.mark.engines("sqlite")
+def test_a_holders_death_is_not_looked_at(works: Works) -> None:
+    """A turn is its holder's until it expires, also where the name is that of a process that is gone."""
+    works.register()
+    gone = f"host:{2**22 + 1}:worker"
+    works.do("turn.acquire", {"holder": gone, "ttl_seconds": 10})
+    assert works.do("turn.acquire", {"holder": "h"}) == {"value": False}
+    works.owner.clock.now += 10
+    assert works.do("turn.acquire", {"holder": "h"}) == {"value": True}
+
+
 def test_renewing_does_not_revive(working: Works) -> None:
     """`turn.renew` is False when the lease has expired, and never shortens a live one."""
     working.do("turn.acquire", {"holder": "h", "ttl_seconds": 10})
