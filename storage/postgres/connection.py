@@ -221,6 +221,12 @@ _MEANINGS: Final = (
         "the server lacks disk or memory ({code}); nothing of the transaction was stored: make room, then try again",
     ),
     _Meaning(
+        (errors.ProgramLimitExceeded, errors.StatementTooComplex),
+        StorageError,
+        "the statement is more than PostgreSQL can hold ({code}); nothing of it was stored: the texts of a key may "
+        "have about 2,700 bytes together, so shorten ids that nothing compresses",
+    ),
+    _Meaning(
         psycopg.OperationalError,
         DatabaseUnavailableError,
         "the database server cannot be reached, or has ended the connection ({code}); nothing of the transaction was "

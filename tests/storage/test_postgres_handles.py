@@ -299,6 +299,8 @@ def test_every_error_of_a_server_is_told_without_what_it_said() -> None:
         "08006": storage.DatabaseUnavailableError,
         "22003": storage.StorageError,
         "42P01": storage.StorageError,
+        "54000": storage.StorageError,
+        "54001": storage.StorageError,
         "42501": storage.StorageError,
     }
     for code, kind in expected.items():
