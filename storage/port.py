@@ -48,8 +48,8 @@ class Transaction(ABC):
         """Run a query on one table and hold the rows that it finds as they are until the transaction ends.
 
         Waits for whoever has written or locked them, and answers what they hold after that. Nobody else can then write
-        them or lock them; of those who lock them `shared`, there may be many. Where a write transaction is the only
-        one there is, this is `execute`. Raises as `execute` does.
+        them or lock them; of those who lock them `shared`, there may be many. In a read, whose snapshot stays as it is,
+        and where a write transaction is the only one there is, this is `execute`. Raises as `execute` does.
         """
         del shared
         return self.execute(sql, parameters)

@@ -52,6 +52,9 @@ class PostgresTransaction(EngineTransaction[Connection]):
 
     def lock(self, sql: str, parameters: Parameters = NO_PARAMETERS, *, shared: bool = False) -> list[Row]:
         """Hold the rows that a query finds; see the port."""
+        if self._texts is READING:
+            # Its snapshot holds them; the server would not lock them for it, and would seem to be no primary.
+            return self.execute(sql, parameters)
         return self._run((_SHARING if shared else _LOCKING)[sql], parameters)
 
     def lock_name(self, name: str) -> None:

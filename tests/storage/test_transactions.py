@@ -175,6 +175,20 @@ def test_a_read_cannot_write(notes: storage.Database, sql: str) -> None:
     assert grants(notes) == []
 
 
+def test_a_read_may_lock_but_not_write(notes: storage.Database) -> None:
+    """What a body locks before it writes is found in a read too, so that the write is what is refused there."""
+    notes.write(lambda tx: tx.execute(INSERT, add("a")))
+    found = notes.read(lambda tx: [tx.lock(SELECT, shared=shared) for shared in (False, True)])
+    assert [len(rows) for rows in found] == [1, 1]
+
+    def body(tx: storage.Transaction) -> None:
+        tx.lock(SELECT)
+        tx.execute("DELETE FROM notes")
+
+    with pytest.raises(storage.StorageError, match=r"Database\.write"):
+        notes.read(body)
+
+
 def test_a_query_that_only_mentions_writing_is_a_read(notes: storage.Database) -> None:
     """Words in literals, quoted names, comments and the function replace() do not make a query a write."""
     sql = "WITH \"delete\" AS (SELECT 'UPDATE' AS a) SELECT replace(a, 'U', 'u') AS a FROM \"delete\" /* INSERT INTO */"
