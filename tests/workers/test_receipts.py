@@ -79,7 +79,7 @@ def test_the_order_of_keys_in_a_request_does_not_matter(works: Works) -> None:
 
 
 def test_the_digest_is_the_fingerprint_of_operation_and_payload(works: Works) -> None:
-    """Formats: the stored digest is that of {payload: {operation, payload}, target}, as a gateway computes it."""
+    """The stored digest is that of {payload: {operation, payload}, target}, as a gateway computes it."""
     from fsm.runtime.keys import admission_fingerprint  # noqa: PLC0415 # the formula of the format itself
 
     works.register()
@@ -257,7 +257,7 @@ def test_finish_is_the_one_operation_that_ends_an_execution(works: Works) -> Non
 
 
 def test_read_copies_shrink_when_the_execution_ends(works: Works) -> None:
-    """Formats: a result with `messages` or `session` shrinks to {"retired": true}; its retry is stale_generation."""
+    """A result with `messages` or `session` shrinks to {"retired": true}; its retry is stale_generation."""
     works.register()
     works.append("hello")
     context = works.do("session.context")

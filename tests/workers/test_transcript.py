@@ -89,7 +89,7 @@ def test_a_row_of_another_transcript_is_refused(working: Works, row_id: int) -> 
     [("free", False), ("own", False), ("another's", True), ("another's expired", False)],
 )
 def test_an_append_may_name_whose_turn_it_is(working: Works, state: str, refused: bool) -> None:
-    """Formats: an append that names a holder while another's lease is live is permission_denied."""
+    """An append that names a holder while another's lease is live is permission_denied."""
     if state != "free":
         working.do("turn.acquire", {"holder": "h" if state == "own" else "g", "ttl_seconds": 60})
     if state.endswith("expired"):

@@ -179,7 +179,7 @@ def test_the_limits_are_within(working: Works, ttl: float) -> None:
 
 
 def test_the_turn_is_that_of_the_oldest_session_of_the_lineage(working: Works) -> None:
-    """Formats: the key is the oldest session of the lineage, so that a compressed conversation keeps its turn."""
+    """The key is the oldest session of the lineage, so that a compressed conversation keeps its turn."""
     owner = working.owner
     working.do("turn.acquire", {"holder": "h"})
     working.finish()

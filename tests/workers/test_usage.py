@@ -86,7 +86,7 @@ def test_the_model_is_filled_in_and_never_replaced(working: Works) -> None:
 
 
 def test_auxiliary_usage_is_kept_by_session_task_and_model(working: Works) -> None:
-    """Formats: auxiliary adds to session_model_usage(session, task, model); an unnamed model is the empty text."""
+    """Auxiliary adds to session_model_usage(session, task, model); an unnamed model is the empty text."""
     auxiliary(working, input_tokens=5, model="m")
     auxiliary(working, input_tokens=7, model="m", api_call_count=3, estimated_cost_usd=0.5)
     auxiliary(working, model=None, api_call_count=0)
@@ -127,7 +127,7 @@ def test_a_retry_counts_nothing_twice(working: Works, operation: str) -> None:
 def test_only_an_unset_source_is_filled_in(
     working: Works, stored: str | None, source: str | None, expected: str | None
 ) -> None:
-    """Formats: `gui` is stored as `desktop`; empty or `unknown` counts as unset, and only unset is filled."""
+    """`gui` is stored as `desktop`; empty or `unknown` counts as unset, and only unset is filled."""
     working.owner.execute("UPDATE sessions SET created_source = :stored", stored=stored)
     main(working, source=source)
     assert working.owner.session()["created_source"] == expected
@@ -135,7 +135,7 @@ def test_only_an_unset_source_is_filled_in(
 
 @pytest.mark.parametrize(("own", "expected"), [(None, "desktop"), ("cli", "cli")])
 def test_compression_ancestors_are_filled_along(works: Works, own: str | None, expected: str) -> None:
-    """Formats: compression ancestors are filled along, with what the session itself says, and where unset alone."""
+    """Compression ancestors are filled along, with what the session itself says, and where unset alone."""
     owner = works.owner
     for parent, child in (("s", "s2"), ("s2", "s3"), ("s3", "s4")):
         sessions.end_session(owner.db, parent, reason="compression")
