@@ -143,6 +143,8 @@ class Mutations(RuleBasedStateMachine):
             for each in (value if isinstance(value, list) else [value])
             if isinstance(each, str)
         }
+        if message := answer.get("target_message"):
+            named.add(message["session_id"])
         self.model.requests.append(Request(arguments, answer, named))
         self.seen.add(operation)
         return answer
