@@ -19,6 +19,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import psycopg
 import pytest
+from attrs import frozen
 
 import storage
 from fsm.schema import GATEWAY_SCHEMA, RUNTIME_SCHEMA
@@ -121,14 +122,14 @@ class Postgres(Engine):
     """Schemas of the server's database; one that is as the library has made it is emptied and used again."""
 
     is_server = True
-    _unused: ClassVar[dict[str, str]] = {}
-    """Empty schemas, with what tells that nobody has changed one since."""
+    _unused: ClassVar[dict[str, "_Made"]] = {}
+    """Empty schemas, as they were made."""
 
     def __init__(self, isolation: str | None = None) -> None:
         super().__init__()
         self._isolation = isolation
         self._own: list[str] = []
-        self._lent: dict[str, str] = {}
+        self._lent: dict[str, _Made] = {}
 
     def location(self) -> str:
         """Return the URL of a schema that is not there."""
@@ -138,8 +139,8 @@ class Postgres(Engine):
     def empty(self) -> str:
         """Return the URL of a schema whose tables are empty, if there are any."""
         _keep_warm(self._isolation)
-        schema, state = self._unused.popitem() if self._unused else _made_schema()
-        self._lent[schema] = state
+        schema, made = self._unused.popitem() if self._unused else _made_schema()
+        self._lent[schema] = made
         return url_of(schema, isolation=self._isolation)
 
     def open(self, location: str, **options: Any) -> storage.Database:
@@ -164,10 +165,10 @@ class Postgres(Engine):
         """Close what was opened, and drop the schemas that cannot be used again."""
         super().dispose()
         while self._lent:
-            schema, state = self._lent.popitem()
-            if _state_of(schema) == state:
+            schema, made = self._lent.popitem()
+            if made.is_left(schema):
                 on_server(_clearing(schema))
-                self._unused[schema] = state
+                self._unused[schema] = made
             else:
                 self._own.append(schema)
         while self._own:
@@ -211,14 +212,37 @@ def _schema_of(location: str) -> str:
     return dict(parse_qsl(urlsplit(location).query))["search_path"]
 
 
-def _made_schema() -> tuple[str, str]:
-    """Return a schema with every table of the gateway, and its state."""
+@frozen
+class _Made:
+    """What a schema was when it had the gateway's tables and nothing else."""
+
+    state: str
+    objects: frozenset[str]
+
+    @classmethod
+    def of(cls, schema: str) -> Self:
+        """Remember a schema that was just made."""
+        return cls(_state_of(schema), _objects_of(schema))
+
+    def is_left(self, schema: str) -> bool:
+        """Say whether nobody has changed the tables, once what a test has put beside them is gone."""
+        if _state_of(schema) == self.state:
+            return True
+        added = [each.partition(" ") for each in _objects_of(schema) - self.objects]
+        # A table takes its sequences along, which do not go without it.
+        for kind, _, name in sorted(added, key=lambda each: each[0] != "table"):
+            on_server(f"DROP {kind} IF EXISTS {name} CASCADE")
+        return _state_of(schema) == self.state
+
+
+def _made_schema() -> tuple[str, _Made]:
+    """Return a schema with every table of the gateway, and what it is then."""
     schema = _new_schema()
     handle = storage.open_database(url_of(schema))
     for each in SCHEMAS:
         handle.require(each)
     handle.close()
-    return schema, _state_of(schema)
+    return schema, _Made.of(schema)
 
 
 @cache
@@ -243,16 +267,31 @@ def _state_of(schema: str) -> str:
     return str(state)
 
 
+def _objects_of(schema: str) -> frozenset[str]:
+    """Return the kind and the name of each object in the schema."""
+    return frozenset(str(each) for (each,) in on_server(_OBJECTS, schema))
+
+
+_OBJECTS: Final = """
+    SELECT concat(object.type, ' ', object.identity)
+    FROM pg_depend CROSS JOIN LATERAL pg_identify_object(classid, objid, 0) AS object
+    WHERE refclassid = 'pg_namespace'::regclass AND refobjid = to_regnamespace(%s)
+"""
+# By way of indexes alone: a server on which many tests have run has long catalogues.
 _STATE: Final = """
-    WITH tables AS (SELECT oid, xmin FROM pg_class WHERE relnamespace = to_regnamespace(%s))
-    SELECT concat_ws(' ',
-        (SELECT concat(count(*), ':', max(xmin::text::bigint)) FROM tables),
+    WITH objects AS (SELECT array_agg(objid) AS oids FROM pg_depend
+        WHERE refclassid = 'pg_namespace'::regclass AND refobjid = to_regnamespace(%s))
+    SELECT concat_ws(' ', (SELECT cardinality(oids) FROM objects),
+        (SELECT concat(count(*), ':', max(xmin::text::bigint)) FROM pg_class
+            WHERE oid = ANY((SELECT oids FROM objects)::oid[])),
+        (SELECT concat(count(*), ':', max(xmin::text::bigint)) FROM pg_index
+            WHERE indrelid = ANY((SELECT oids FROM objects)::oid[])),
         (SELECT concat(count(*), ':', max(xmin::text::bigint)) FROM pg_attribute
-            WHERE attrelid IN (SELECT oid FROM tables)),
+            WHERE attrelid = ANY((SELECT oids FROM objects)::oid[])),
         (SELECT concat(count(*), ':', max(xmin::text::bigint)) FROM pg_constraint
-            WHERE conrelid IN (SELECT oid FROM tables)),
+            WHERE conrelid = ANY((SELECT oids FROM objects)::oid[])),
         (SELECT concat(count(*), ':', max(xmin::text::bigint)) FROM pg_trigger
-            WHERE tgrelid IN (SELECT oid FROM tables)))
+            WHERE tgrelid = ANY((SELECT oids FROM objects)::oid[])))
 """
 
 
