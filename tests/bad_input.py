@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from hypothesis import strategies as st
+
 NAN, INFINITY = float("nan"), float("inf")
 BEYOND_FLOAT, BEYOND_64_BITS = 10**400, 2**63
 
@@ -64,3 +66,10 @@ CLOCKS: list[Any] = [
     _failing_clock,
 ]
 INSTANTS: list[Any] = ["1", " 1 ", True, NAN, INFINITY, -INFINITY, BEYOND_FLOAT, [], {}]
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary() | st.complex_numbers(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text() | st.integers(), inner, max_size=3),
+    max_leaves=6,
+)
+"""A value of any kind, such as a program in error may hand over."""

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from fsm import rooms
 from fsm.rooms import HostedRoomError
+from tests.bad_input import anything
 from tests.engines import Engine
 from tests.rooms.support import Gateway
 
@@ -279,13 +280,6 @@ def test_the_last_epoch(gateway: Gateway) -> None:
     gateway.make_legacy()
     with gateway.refuses(HostedRoomError):
         gateway.create()
-
-
-anything = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary() | st.complex_numbers(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text() | st.integers(), inner, max_size=3),
-    max_leaves=6,
-)
 
 
 @pytest.mark.engines("sqlite", "postgres", "serializable")

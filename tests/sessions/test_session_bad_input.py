@@ -328,13 +328,6 @@ def test_a_member_of_an_enumeration_is_its_text(owner: Owner) -> None:
         owner.open(Named.SESSION)
 
 
-anything = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary() | st.complex_numbers(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text() | st.integers(), inner, max_size=3),
-    max_leaves=6,
-)
-
-
 @pytest.mark.engines("sqlite", "postgres", "serializable")
 @settings(max_examples=60)
 @given(data=st.data())
@@ -347,6 +340,6 @@ def test_nothing_but_the_modules_own_errors(engine: Engine, data: st.DataObject)
         if _place(function) != "db":
             continue
         names = [name for name in inspect.signature(function).parameters if name not in {"db", "fields"}]
-        chosen = {name: data.draw(st.just(GOOD.get(name)) | anything, label=name) for name in names}
+        chosen = {name: data.draw(st.just(GOOD.get(name)) | bad.anything, label=name) for name in names}
         with contextlib.suppress(RuntimeStoreError):
             function(db, **chosen)

@@ -222,13 +222,6 @@ def test_no_call_reads_the_clock_twice(works: Works, monkeypatch: pytest.MonkeyP
         assert len(readings) == before + 1
 
 
-anything = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary() | st.complex_numbers(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text() | st.integers(), inner, max_size=3),
-    max_leaves=6,
-)
-
-
 @pytest.mark.engines("sqlite", "postgres", "serializable")
 @settings(max_examples=60)
 @given(data=st.data())
@@ -242,7 +235,7 @@ def test_nothing_but_the_modules_own_errors(engine: Engine, data: st.DataObject)
         if not _takes_database(function):
             continue
         names = [each.name for each in _parameters(function)][1:]
-        chosen = {name: data.draw(st.just(GOOD.get(name, False)) | anything, label=name) for name in names}
+        chosen = {name: data.draw(st.just(GOOD.get(name, False)) | bad.anything, label=name) for name in names}
         with contextlib.suppress(RuntimeStoreError):
             function(db, **chosen)
 
