@@ -33,9 +33,10 @@ def canonical_json(
     _check(value, label, error, maximum_bytes, maximum_depth)
     try:
         encoded = (_ASCII if ascii_only else _UNICODE).encode(value)
+        size = len(encoded.encode())
     except (ValueError, TypeError, RecursionError) as exc:
         raise error(f"{label}: expected a JSON value; pass objects, lists, text, numbers, booleans or None") from exc
-    if (size := len(encoded.encode())) > maximum_bytes:
+    if size > maximum_bytes:
         raise _too_large(label, error, maximum_bytes, f"{size}")
     return encoded
 
@@ -85,12 +86,13 @@ def _children(node: dict[Any, Any] | list[Any] | tuple[Any, ...], label: str, er
     if not isinstance(node, dict):
         return node
     try:
-        storable = UNSTORABLE.search("".join(node)) is None
-    except TypeError:
-        storable = False
-    if not storable:
-        raise error(f"{label}: expected keys that are text without NUL and lone surrogates; correct the keys")
-    return node.values()
+        # Of a subclass the encoder takes what its `items` answers, so that this is what must be storable.
+        fields = node if type(node) is dict else dict(node.items())
+        if not UNSTORABLE.search("".join(fields)):
+            return fields.values()
+    except (TypeError, ValueError):
+        pass
+    raise error(f"{label}: expected keys that are text without NUL and lone surrogates; correct the keys")
 
 
 def _check_scalar(node: Any, label: str, error: ErrorOf) -> None:
@@ -100,7 +102,7 @@ def _check_scalar(node: Any, label: str, error: ErrorOf) -> None:
         if UNSTORABLE.search(node):
             raise error(f"{label}: expected text without NUL and lone surrogates; remove them")
     elif isinstance(node, int):
-        if not INTEGER_MINIMUM <= node <= INTEGER_MAXIMUM:
+        if not INTEGER_MINIMUM <= int.__index__(node) <= INTEGER_MAXIMUM:
             raise error(f"{label}: expected integers of at most 64 bits, found a larger one; pass it as text")
     elif isinstance(node, float):
         if not math.isfinite(node):

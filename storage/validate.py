@@ -92,8 +92,8 @@ def number(value: Any, *, label: str, error: ErrorOf, positive: bool = False) ->
     """
     if isinstance(value, int | float) and not isinstance(value, bool):
         try:
-            # No negative zero: engines do not agree on whether it is kept.
-            result = float(value) + 0.0
+            # Its own value, whatever a subclass answers; no negative zero: engines do not agree on whether it is kept.
+            result = (float.__float__(value) if isinstance(value, float) else int.__float__(value)) + 0.0
         except OverflowError:
             result = math.inf
         if math.isfinite(result) and (result > 0 or not positive):

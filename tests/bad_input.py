@@ -1,5 +1,6 @@
 """What no public function takes, by the kind of parameter."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from hypothesis import strategies as st
@@ -23,6 +24,26 @@ def circular() -> Any:
     return value
 
 
+class Claimant(dict[str, Any]):
+    """A dict that claims to have every key."""
+
+    def __contains__(self, key: object) -> bool:
+        """Say yes."""
+        return True
+
+
+class Pretender(dict[Any, Any]):
+    """A dict that looks empty, and hands the encoder what it was made of."""
+
+    def __iter__(self) -> Iterator[str]:
+        """Show no key."""
+        return iter(())
+
+    def values(self) -> Any:
+        """Show no value."""
+        return ()
+
+
 JSON_SCALARS: list[Any] = [NAN, INFINITY, -INFINITY, "a\0b", "\ud800", BEYOND_64_BITS, -(2**63) - 1, 10**5000]
 JSON: list[Any] = [
     *JSON_SCALARS,
@@ -38,6 +59,7 @@ JSON: list[Any] = [
     b"bytes",
     nested(100_000),
     circular(),
+    *(Pretender(key=value) for value in JSON_SCALARS),
 ]
 IDENTIFIERS: list[Any] = [
     *(None, 1, 1.5, True, b"x", [], {}, object()),

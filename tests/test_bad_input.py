@@ -47,7 +47,7 @@ DOCUMENTS: list[Any] = [*TEXTS, "x" * (256 * 1024 + 1), "é" * (128 * 1024 + 1)]
 def _changed(good: dict[str, Any], bad_values: dict[str, list[Any]]) -> list[Any]:
     """Return no objects at all, an object that lacks a field, and one for each bad value of a field."""
     return [
-        *(None, 1, "x", [], {}, [good], object()),
+        *(None, 1, "x", [], {}, [good], object(), bad.Claimant()),
         *({key: value for key, value in good.items() if key != name} for name in bad_values),
         *({**good, name: value} for name, values in bad_values.items() for value in values),
     ]

@@ -8,7 +8,7 @@ from fsm.errors import HostedRoomError
 from fsm.lifecycles.tables import REVOKED_GRANTS
 from fsm.rooms.machines import PEER_RESERVATION_MACHINE
 from fsm.rooms.parse import Location, opened_at
-from fsm.rooms.records import parse_scope
+from fsm.rooms.records import mapping_of, parse_scope
 from storage import Transaction, Value, canonical_json, number
 
 __all__ = ["revoke_room_grant_scope", "room_grant_is_revoked"]
@@ -71,7 +71,8 @@ def room_grant_is_revoked(db: Location, *, claims: Mapping[str, object], now: ob
     `claims` may hold `issued_at`, in seconds; a grant that does not say when is as old as can be. Raises
     HostedRoomError.
     """
-    scope, issued = parse_scope(claims), claims.get("issued_at")
+    fields = mapping_of(claims, label="claims")
+    scope, issued = parse_scope(fields), fields.get("issued_at")
     grant: dict[str, Value] = {
         "scope_key": _scope_key(scope),
         "issued_at": 0.0 if issued is None else number(issued, label="issued_at", error=HostedRoomError),

@@ -9,17 +9,22 @@ from fsm.lifecycles.tables import REMOTE_RUNS
 from fsm.rooms.parse import parse_epoch, parse_gateway, parse_install, parse_member, parse_profile, parse_room_id
 from storage import Value, identifier, integer
 
-__all__ = ["fields_of", "parse_reservation", "parse_run", "parse_scope"]
+__all__ = ["fields_of", "mapping_of", "parse_reservation", "parse_run", "parse_scope"]
 
 
 def fields_of(value: object, names: Iterable[str], *, label: str) -> dict[str, Any]:
     """Return the named fields of an object, all of which it must have; others are ignored."""
+    fields, wanted = mapping_of(value, label=label), tuple(names)
+    if missing := [name for name in wanted if name not in fields]:
+        raise HostedRoomError(f"{label}: expected the fields {', '.join(missing)}, which are missing; add them")
+    return {name: fields[name] for name in wanted}
+
+
+def mapping_of(value: object, *, label: str) -> dict[Any, Any]:
+    """Return an object as a plain dict, which cannot answer a check one thing and a use another."""
     if not isinstance(value, Mapping):
         raise HostedRoomError(f"{label}: expected an object, found a {type(value).__name__}; pass a dict")
-    wanted = tuple(names)
-    if missing := [name for name in wanted if name not in value]:
-        raise HostedRoomError(f"{label}: expected the fields {', '.join(missing)}, which are missing; add them")
-    return {name: value[name] for name in wanted}
+    return dict(dict.items(value)) if isinstance(value, dict) else dict(value)
 
 
 _RESERVATION = ("room_id", "member_id", "target_profile", "authority_gateway_id", "authority_epoch")
