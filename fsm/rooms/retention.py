@@ -75,6 +75,9 @@ def _delete(tx: Transaction, tables: Iterable[str], room: dict[str, str | int | 
 
 def due_rooms(tx: Transaction, now: float | None) -> list[str]:
     """Return the closed rooms whose time is over, or that are beyond the kept count; without `now` the count alone."""
+    # Whoever appends or disbands holds the total already, and a pruned room moves it: taken after the name, two that
+    # prune would wait for each other.
+    tx.lock(_STORED_BYTES)
     # Whoever prunes chooses alone: two that chose the same rooms would each find them gone.
     tx.lock_name(_CHOOSING)
     cutoff = None if now is None else now - DISBANDED_ROOM_RETENTION_SECONDS
