@@ -270,6 +270,23 @@ def test_event_ids_that_only_look_like_own_ones(gateway: Gateway) -> None:
     assert gateway.stored()["authority_epoch"] == 6
 
 
+@pytest.mark.parametrize("function", ["append", "rename", "claim"])
+@pytest.mark.parametrize("event_id", ["system:room-disbanded", "room-stop:x"])
+def test_an_event_id_of_the_modules_own_is_refused(gateway: Gateway, function: str, event_id: str) -> None:
+    """Append, rename and claim take no id that the module itself uses, so that the room can always be disbanded."""
+    gateway.create()
+    call, arguments = FUNCTIONS[function]
+    with gateway.refuses(HostedRoomError):
+        call(gateway.db, **{**arguments, "event_id": event_id})
+    assert gateway.disband()["idempotent"] is False
+
+
+def test_nobody_creates_a_room_for_legacy(gateway: Gateway) -> None:
+    """The gateway id `legacy` marks rooms without an authority: no caller may create one of these."""
+    with gateway.refuses(HostedRoomError):
+        gateway.create_for("room", "legacy")
+
+
 def test_the_last_epoch(gateway: Gateway) -> None:
     """At the last epoch that 64 bits hold, a claim is refused and nothing overflows."""
     gateway.create()
