@@ -13,8 +13,8 @@ To add an engine, say `mysql`:
    refused commit from an unknown one.
 3. Tables: a `storage.creating.Dialect` spells the three column types, and a `storage.migrating.Migrator` reads the
    shape of existing tables as `storage.judge.Shape`; what is missing or outdated follows from these.
-4. Name it in the fixture (`make_engine` in `tests/engines.py`): every test of a database then runs on it, and what it
-   gets wrong shows. Its driver becomes an extra of that name in `pyproject.toml`.
+4. Name it in the fixture (`USUAL`, `ENGINES` and `make_engine` in `tests/engines.py`): every test of a database then
+   runs on it, and what it gets wrong shows. Its driver becomes an extra of that name in `pyproject.toml`.
 
 Nothing in `fsm` and no other file of this package changes.
 """

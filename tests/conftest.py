@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import storage
-from tests.engines import ENGINES, Engine, Postgres, make_engine
+from tests.engines import ENGINES, USUAL, Engine, Postgres, make_engine
 from tests.faults.figures import summary
 from tests.world import ManualClock, World
 
@@ -29,9 +29,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test that touches a database once for each engine."""
     if "engine" in metafunc.fixturenames:
-        usual = "sqlite,memory,postgres" if "notes" in metafunc.fixturenames else "sqlite,postgres"
-        named = (metafunc.config.getoption("--engines") or usual).split(",")
-        metafunc.parametrize("engine", named, indirect=True)
+        usual = (*USUAL, "memory") if "notes" in metafunc.fixturenames else USUAL
+        named = metafunc.config.getoption("--engines")
+        metafunc.parametrize("engine", named.split(",") if named else usual, indirect=True)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

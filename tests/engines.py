@@ -26,7 +26,7 @@ from fsm.schema import GATEWAY_SCHEMA, RUNTIME_SCHEMA
 from storage.postgres.database import PostgresDatabase
 from storage.statements import quoted
 
-__all__ = ["ENGINES", "SERVER", "Engine", "Postgres", "drop", "make_engine", "on_server", "url_of"]
+__all__ = ["ENGINES", "SERVER", "USUAL", "Engine", "Postgres", "drop", "make_engine", "on_server", "url_of"]
 
 SERVER: Final = os.environ.get("POSTGRES_URL", "postgresql://postgres@127.0.0.1:5432/postgres")
 SCHEMAS: Final = (GATEWAY_SCHEMA, RUNTIME_SCHEMA)
@@ -333,6 +333,8 @@ def require_server() -> None:
 
 
 ENGINES: Final = ("sqlite", "memory", "postgres", "serializable")
+USUAL: Final = ("sqlite", "postgres")
+"""What a test runs on where the command line names no engine."""
 
 
 def make_engine(name: str, directory: Path) -> Engine:

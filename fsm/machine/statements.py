@@ -40,7 +40,7 @@ def _all_columns(table: Table) -> str:
 
 
 def returned(table: Table) -> str:
-    """Return the columns after RETURNING, where SQLite answers a whole REAL as an integer unless it is computed."""
+    """Return the columns after RETURNING, where an engine may answer a whole REAL as an integer unless computed."""
     return ", ".join(
         f"{quoted(each.name)} + 0.0 AS {quoted(each.name)}" if each.type == "REAL" else quoted(each.name)
         for each in table.columns

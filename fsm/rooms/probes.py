@@ -41,7 +41,7 @@ def probe_peer_room_reservation(db: Location, *, room_id: object, target_profile
 
 
 def _found(db: Location, table: Table, where: Conditions, values: Parameters) -> bool:
-    # Named bare, a column that an older table lacks is an error; quoted, SQLite would take its name for a text.
+    # Named bare, a column that an older table lacks is an error; quoted, an engine may take its name for a text.
     columns = dict.fromkeys(each.name for each in operands(where) if isinstance(each, Column))
     looked_at = f"(SELECT {', '.join(columns)} FROM {table.name}) AS looked_at"
     statement = f"SELECT 1 AS found FROM {looked_at} WHERE {sql(where)} LIMIT 1"
