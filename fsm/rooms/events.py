@@ -1,5 +1,6 @@
 """A room's events as rows: stored with the change that they come with, under the next sequence number, and found."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from fsm.errors import EventConflictError, HostedRoomError
@@ -68,7 +69,7 @@ def _require_space(record: Record, room: Row, size: int) -> None:
     if _counted(room, "event_bytes", minimum=0) + size > MAX_ROOM_EVENT_BYTES + spare:
         raise HostedRoomError("the room's storage is full; go on in a new room")
     limit = MAX_GATEWAY_EVENT_BYTES + spare - size
-    kept = int(record.found["gateway"]["total"])
+    kept = _counted(record.found["gateway"], "total", minimum=0)
     if kept > limit:
         make_space(record, max(0, limit))
         kept = stored_bytes(record.tx)
@@ -76,5 +77,5 @@ def _require_space(record: Record, room: Row, size: int) -> None:
         raise HostedRoomError("the gateway's event storage is full; disband a room that is no longer needed")
 
 
-def _counted(room: Row, column: str, *, minimum: int) -> int:
-    return integer(room[column], label=f"the stored {column}", error=HostedRoomError, minimum=minimum)
+def _counted(row: Mapping[str, Any], column: str, *, minimum: int) -> int:
+    return integer(row[column], label=f"the stored {column}", error=HostedRoomError, minimum=minimum)

@@ -39,7 +39,7 @@ from fsm.rooms.views import (
     room_view,
 )
 from storage import Row, Transaction, Value
-from storage.validate import integer
+from storage.validate import INTEGER_MAXIMUM, integer
 
 __all__ = [
     "claim_authority",
@@ -84,7 +84,13 @@ def create_room(
 def _adopt(tx: Transaction, now: float, arguments: dict[str, Value]) -> RoomView | None:
     ROOM_MACHINE.lock_root(tx, room_id=arguments["room_id"])
     stored = room_row(tx, str(arguments["room_id"]))
-    epoch = 0 if stored is None else int(stored["authority_epoch"] or 0)
+    # The declaration says so too; but what has an authority may be at the last epoch, which no event can follow.
+    if stored is None or stored["authority_gateway_id"] != LEGACY_GATEWAY:
+        return None
+    label = "the stored authority_epoch"
+    epoch = integer(
+        stored["authority_epoch"], label=label, error=HostedRoomError, minimum=1, maximum=INTEGER_MAXIMUM - 1
+    )
     event = _claim_event(_ADOPTED, LEGACY_GATEWAY, str(arguments["authority_gateway_id"]), epoch + 1)
     outcome = ROOM_MACHINE.fire(tx, "adopt", now=now, authority_epoch=epoch, **arguments, **event)
     if outcome.declined:

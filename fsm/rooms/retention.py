@@ -100,7 +100,8 @@ def _for_space(tx: Transaction, limit: int, *, spared: str | None) -> list[str]:
             break
         if row["room_id"] != spared:
             chosen.append(str(row["room_id"]))
-            kept -= int(row["event_bytes"] or 0)
+            # A damaged number frees nothing that is known of.
+            kept -= row["event_bytes"] if isinstance(row["event_bytes"], int) else 0
     return chosen
 
 

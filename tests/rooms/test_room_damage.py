@@ -1,5 +1,7 @@
 """Rooms whose rows were damaged or written past the library: closed, pruned and refused as far as that is possible."""
 
+from typing import Any
+
 import pytest
 
 from fsm import driver, rooms
@@ -66,3 +68,43 @@ def test_an_adoption_whose_event_id_is_taken_is_refused(db: Database) -> None:
             rooms.create_room(db, room_id="room", name="Room", members=[], authority_gateway_id="gw")
     with pytest.raises(rooms.EventConflictError):
         rooms.create_room(db, room_id="room", name="Room", members=[], authority_gateway_id="gw")
+
+
+def test_creating_a_room_again_at_the_last_epoch_is_an_exact_retry(world: World) -> None:
+    """A room that has an authority is none to adopt, so that no epoch beyond its own is asked for."""
+    world.execute("UPDATE hosted_rooms SET authority_epoch = :last", last=LAST_EPOCH)
+    assert rooms.create_room(world.db, **world_room(world))["idempotent"] is True
+
+
+@pytest.mark.engines("sqlite")
+def test_an_epoch_that_is_no_number_is_refused_where_it_is_needed(world: World, engine: Engine) -> None:
+    """A room to adopt whose epoch is text is refused by the module's own error."""
+    room = world_room(world)
+    engine.spoil(world.db.location, "UPDATE hosted_rooms SET authority_gateway_id = 'legacy', authority_epoch = 'x'")
+    with pytest.raises(HostedRoomError, match="authority_epoch"):
+        rooms.create_room(world.db, **room)
+
+
+@pytest.mark.engines("sqlite")
+def test_a_total_beyond_every_number_is_refused(world: World, engine: Engine) -> None:
+    """Where the total of bytes is no integer, an event is refused by the module's own error."""
+    engine.spoil(world.db.location, "UPDATE hosted_room_totals SET total = 9e999")
+    with pytest.raises(HostedRoomError, match="total"):
+        rooms.rename_room(world.db, room_id="room", event_id="e1", name="Other")
+
+
+@pytest.mark.engines("sqlite")
+def test_a_closed_room_of_unknown_size_still_makes_way(world: World, engine: Engine) -> None:
+    """Where a closed room's bytes are no number, it is pruned for space like any other, and no raw error escapes."""
+    rooms.disband_room(world.db, room_id="room", expected_gateway_id="gw", expected_epoch=1)
+    world.create_room("other")
+    engine.spoil(world.db.location, "UPDATE hosted_rooms SET event_bytes = 'many' WHERE room_id = 'room'")
+    engine.spoil(world.db.location, f"UPDATE hosted_room_totals SET total = {2**40} WHERE name = 'event_bytes'")
+    with pytest.raises(HostedRoomError, match="full"):
+        rooms.rename_room(world.db, room_id="other", event_id="e1", name="Other")
+
+
+def world_room(world: World) -> dict[str, Any]:
+    """Return what the room of the world was created with."""
+    view = rooms.room_state(world.db, room_id="room")
+    return {name: view[name] for name in ("room_id", "name", "members", "authority_gateway_id")}
