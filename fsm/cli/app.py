@@ -10,7 +10,7 @@ import typer
 from fsm.cli.drive import drive
 from fsm.cli.listing import tasks
 from fsm.cli.operating import ADMISSION, COMMANDS, ROOM, TASK
-from fsm.cli.refusal import CommandRefusedError, one_line
+from fsm.cli.refusal import CommandRefusedError, holds_url, one_line
 from fsm.cli.reporting import make_usable, silence
 from fsm.cli.resolving import resolve
 from fsm.cli.scenarios.command import run_scenario
@@ -97,7 +97,9 @@ def _explained(error: Exception) -> str:
     said = str(explain())
     # What was typed too much may be a prompt.
     extra = said.startswith("Got unexpected extra argument")
-    return "more arguments than the command takes; put a text with spaces in quotes" if extra else said
+    if extra:
+        return "more arguments than the command takes; put a text with spaces in quotes"
+    return "a URL stands where none is taken; it follows the command's name" if holds_url(said) else said
 
 
 def _say(error: object, code: int) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from fsm.cli.children import Child, Watchdog
 from fsm.cli.reading import stored_task
-from fsm.cli.refusal import CommandRefusedError
+from fsm.cli.refusal import CommandRefusedError, unless_url
 from fsm.cli.results import READ_LIMIT, RunResult, result_of
 from fsm.cli.terms import SLICE_SECONDS, Term
 from fsm.cli.world import Job, World
@@ -48,7 +48,7 @@ class Run:
             put_back(self._world, self._term, self._attempt)
             reason = error.strerror if isinstance(error, OSError) else "not a command line"
             raise CommandRefusedError(
-                f"{self._job.command[0]} cannot be started: {reason}; {self._name} is queued again"
+                f"{unless_url(self._job.command[0])} cannot be started: {reason}; {self._name} is queued again"
             ) from error
         with child, self._watchdog(child) as watchdog:
             self._world.report.notice(

@@ -10,7 +10,7 @@ import typer
 from fsm.cli.opening import opened
 from fsm.cli.options import AsJson, Location, OptionalGateway, Room, named
 from fsm.cli.output import say, say_json
-from fsm.cli.refusal import CommandRefusedError
+from fsm.cli.refusal import CommandRefusedError, unless_url
 from fsm.driver import TaskIdentity, TaskView, admit_task, list_tasks
 from fsm.driver.parse import parse_payload
 from fsm.errors import DriverValidationError, RoomNotFoundError
@@ -74,9 +74,9 @@ def _read(file: str) -> str:
         raw = sys.stdin.buffer.read() if file == STANDARD_INPUT else Path(file).read_bytes()
         return raw.decode("utf-8-sig")
     except OSError as error:
-        raise CommandRefusedError(f"cannot read {file}: {error.strerror}") from error
+        raise CommandRefusedError(f"cannot read {unless_url(file)}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise CommandRefusedError(f"{file} is not UTF-8 text") from error
+        raise CommandRefusedError(f"{unless_url(file)} is not UTF-8 text") from error
 
 
 def ensure_room(db: Database, room_id: str, gateway_id: str | None) -> RoomView:

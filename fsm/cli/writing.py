@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
-from fsm.cli.refusal import CommandRefusedError
+from fsm.cli.refusal import CommandRefusedError, unless_url
 
 __all__ = ["STANDARD_OUTPUT", "Output", "is_terminal", "write_out"]
 
@@ -35,10 +35,10 @@ def write_out(output: str, made: str | bytes) -> None:
     path = Path(output)
     try:
         if path.is_file() and _begins_as_database(path):
-            raise CommandRefusedError(f"{output} is a database and stays as it is; choose another file")
+            raise CommandRefusedError(f"{unless_url(output)} is a database and stays as it is; choose another file")
         path.write_bytes(raw)
     except OSError as error:
-        raise CommandRefusedError(f"cannot write {output}: {error.strerror}") from error
+        raise CommandRefusedError(f"cannot write {unless_url(output)}: {error.strerror}") from error
 
 
 def _begins_as_database(path: Path) -> bool:

@@ -90,16 +90,32 @@ def test_a_time_beyond_what_a_thread_can_wait_is_taken(room: Room) -> None:
 
 
 def test_no_message_repeats_what_may_be_secret(tmp_path: Path) -> None:
-    """Neither a location with a password in it nor a prompt typed as one word too many is printed."""
+    """Neither a location with a password in it, wherever it stands, nor a prompt as one word too many is printed."""
     secret = "s3cret"
+    url = f"postgresql://u:{secret}@host/db"
     for arguments in (
         ("tasks", f"postgresql:/u:{secret}@host/db", "--room", ROOM),
         ("tasks", str(tmp_path / "a.db"), "--room", ROOM, f"a {secret} prompt"),
+        (url, "tasks"),
+        ("room", url, "show"),
+        ("tasks", f"--{url}"),
+        ("run", url, ":memory:"),
+        ("diagram", "driver_task", "--output", url),
+        ("submit", str(tmp_path / "b.db"), "--room", ROOM, "--file", url),
     ):
         done = run_fsm(*arguments)
         assert done.returncode in {1, 2}
         assert is_one_line(done.stderr)
         assert secret not in done.stdout + done.stderr
+
+
+def test_a_command_that_is_a_url_is_not_repeated(room: Room) -> None:
+    """Nor is the password told where a driver is given the URL of a database for its command."""
+    room.admit("one")
+    done = run_fsm("drive", room.location, "--room", ROOM, "--drain", "--", "postgresql://u:s3cret@host/db")
+    assert (done.returncode, room.states()) == (1, ["queued"])
+    assert "fsm: a URL cannot be started" in done.stderr
+    assert "s3cret" not in done.stdout + done.stderr
 
 
 def test_an_answer_is_written_whatever_the_terminal_can_show(room: Room) -> None:

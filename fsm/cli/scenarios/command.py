@@ -8,7 +8,7 @@ from rich.text import Text
 
 from fsm.cli.options import AsJson
 from fsm.cli.output import console, say_json
-from fsm.cli.refusal import CommandRefusedError, one_line
+from fsm.cli.refusal import CommandRefusedError, one_line, unless_url
 from fsm.cli.scenarios.comparing import shown
 from fsm.cli.scenarios.script import Note, Raises, Returns, Script, Step, read_script
 from fsm.cli.scenarios.staging import Outcome, staged
@@ -76,7 +76,7 @@ def _read(file: str) -> bytes:
         return Path(file).read_bytes()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "no path"
-        raise typer.BadParameter(f"{file}: {reason}", param_hint="FILE") from error
+        raise typer.BadParameter(f"{unless_url(file)}: {reason}", param_hint="FILE") from error
 
 
 def _print(line: str, style: str) -> None:
