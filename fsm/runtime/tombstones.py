@@ -10,6 +10,7 @@ from fsm.runtime.meta import forget, keep, kept
 from fsm.runtime.parse import refusing
 from storage import Row, Transaction, Value
 from storage.canonical import decode_json
+from storage.validate import storable
 
 __all__ = ["buried_admission", "buried_identity", "bury_admission", "result_digest"]
 
@@ -52,7 +53,7 @@ def buried_admission(tx: Transaction, admission_id: str) -> Row | None:
 def buried_identity(stored: Value) -> str:
     """Return the id of the admission of which this is the identity's tombstone; raises as `buried_admission`."""
     admission_id = decode_json(stored, label="the tombstone", error=_damaged)
-    if not isinstance(admission_id, str):
+    if not isinstance(admission_id, str) or not storable(admission_id):
         raise _damaged("the tombstone: expected the id of an admission, found another value; mend the row")
     return admission_id
 

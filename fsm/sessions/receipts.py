@@ -125,7 +125,8 @@ def _strip(tx: Transaction, key: str, stored: str, session_id: str) -> None:
         receipt = decode_json(stored, label="the receipt", error=ValueError)
     except ValueError:
         receipt = None
-    if not isinstance(receipt, dict) or not isinstance(receipt.get("result"), dict):
+    kinds = {"digest": str, "result": dict}
+    if not isinstance(receipt, dict) or not all(isinstance(receipt.get(name), kinds[name]) for name in kinds):
         # It answers no retry, and nobody can tell what of it is a user's words.
         forget(tx, key)
         return

@@ -272,7 +272,7 @@ def test_a_steered_input_outlives_its_session(owner: Owner) -> None:
 
 
 @pytest.mark.engines("sqlite")
-@pytest.mark.parametrize("damage", ["{", "[]", "{}", "5", "[" * 9999])
+@pytest.mark.parametrize("damage", ["{", "[]", "{}", "5", "[" * 9999, r'"\ud800"'])
 @pytest.mark.parametrize("prefix", [TERMINAL_ADMISSION_PREFIX, IDENTITY_PREFIX])
 def test_a_damaged_tombstone_answers_nobody(owner: Owner, prefix: str, damage: str) -> None:
     """What is left of a deleted session's input and does not decode is storage_unavailable, never a raw error."""

@@ -119,8 +119,9 @@ def test_receipts_of_others_keep_their_texts(desk: Desk) -> None:
 def test_a_damaged_receipt_goes_with_the_session(desk: Desk) -> None:
     """What names the session and does not decode may hold anything, and answers nobody."""
     key = "gateway.mutation.v1.damaged"
-    desk.owner.execute("INSERT INTO state_meta VALUES (:key, :value)", key=key, value=f'{{"s": "{WORDS}"')
-    desk.owner.execute("INSERT INTO state_meta VALUES (:key, :value)", key=f"{key}2", value=f'{{"s": "{WORDS}"}}')
+    without_digest = json.dumps({"result": {"session_id": "s", "title": WORDS}})
+    for number, value in enumerate([f'{{"s": "{WORDS}"', f'{{"s": "{WORDS}"}}', without_digest]):
+        desk.owner.execute("INSERT INTO state_meta VALUES (:key, :value)", key=f"{key}{number}", value=value)
     desk.mutate("delete")
     assert WORDS not in everything(desk)
 
