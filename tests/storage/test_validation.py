@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from storage import (
@@ -141,6 +141,7 @@ def test_an_integer_is_no_bool_text_or_float(value: object) -> None:
 
 
 @given(value=st.integers() | st.floats())
+@example(value=-0.0)
 def test_a_number_is_finite(value: float) -> None:
     """Numbers come back as floats, zero without a sign; NaN and infinities are none, and positive leaves zero out."""
     for name, accepted in (("number", math.isfinite(value)), ("positive", math.isfinite(value) and value > 0)):
