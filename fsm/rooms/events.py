@@ -17,9 +17,9 @@ from fsm.machine.statements import returned
 from fsm.rooms.entries import CONTROL_KINDS
 from fsm.rooms.retention import make_space, stored_bytes
 from storage import Row, Transaction, Value
-from storage.validate import integer
+from storage.validate import INTEGER_MAXIMUM, integer
 
-__all__ = ["append_event", "find_event", "following", "stored_bytes"]
+__all__ = ["append_event", "counted", "find_event", "following", "stored_bytes"]
 
 _COLUMNS = ", ".join(column.name for column in EVENTS.columns)
 _INSERT = (
@@ -52,7 +52,7 @@ def append_event(record: Record) -> dict[str, Any]:
     room, values = record.row or {}, record.values
     size = sum(len(str(values[name]).encode()) for name in _COUNTED)
     _require_space(record, room, size)
-    epoch = values.get("event_epoch", room["authority_epoch"])
+    epoch = values["event_epoch"] if "event_epoch" in values else counted(room, "authority_epoch", minimum=0)
     rows = record.tx.execute(_INSERT, {**values, "event_seq": room["next_seq"], "event_epoch": epoch})
     if not rows:
         raise EventConflictError(
@@ -64,12 +64,14 @@ def append_event(record: Record) -> dict[str, Any]:
 def _require_space(record: Record, room: Row, size: int) -> None:
     control = record.values["event_kind"] in CONTROL_KINDS
     count, spare = (CONTROL_EVENT_COUNT_RESERVE, CONTROL_EVENT_BYTE_RESERVE) if control else (0, 0)
-    if _counted(room, "next_seq", minimum=1) - 1 >= MAX_EVENTS_PER_ROOM + count:
+    # An engine may go on with a float where the next revision has more than 64 bits.
+    counted(room, "revision", minimum=0, maximum=INTEGER_MAXIMUM - 1)
+    if counted(room, "next_seq", minimum=1) - 1 >= MAX_EVENTS_PER_ROOM + count:
         raise HostedRoomError("the room's log is full; go on in a new room")
-    if _counted(room, "event_bytes", minimum=0) + size > MAX_ROOM_EVENT_BYTES + spare:
+    if counted(room, "event_bytes", minimum=0) + size > MAX_ROOM_EVENT_BYTES + spare:
         raise HostedRoomError("the room's storage is full; go on in a new room")
     limit = MAX_GATEWAY_EVENT_BYTES + spare - size
-    kept = _counted(record.found["gateway"], "total", minimum=0)
+    kept = counted(record.found["gateway"], "total", minimum=0)
     if kept > limit:
         make_space(record, max(0, limit))
         kept = stored_bytes(record.tx)
@@ -77,5 +79,7 @@ def _require_space(record: Record, room: Row, size: int) -> None:
         raise HostedRoomError("the gateway's event storage is full; disband a room that is no longer needed")
 
 
-def _counted(row: Mapping[str, Any], column: str, *, minimum: int) -> int:
-    return integer(row[column], label=f"the stored {column}", error=HostedRoomError, minimum=minimum)
+def counted(row: Mapping[str, Any], column: str, *, minimum: int, maximum: int = INTEGER_MAXIMUM) -> int:
+    """Return a number as stored; raises HostedRoomError where it is damaged."""
+    label = f"the stored {column}"
+    return integer(row[column], label=label, error=HostedRoomError, minimum=minimum, maximum=maximum)

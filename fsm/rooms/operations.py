@@ -10,7 +10,7 @@ from fsm.lifecycles.limits import MAX_ROOM_LIST_LIMIT
 from fsm.lifecycles.tables import EVENTS, ROOMS
 from fsm.machine import Outcome
 from fsm.rooms.entries import entry
-from fsm.rooms.events import find_event
+from fsm.rooms.events import counted, find_event
 from fsm.rooms.finding import find_room, room_row
 from fsm.rooms.log import logged
 from fsm.rooms.machines import ROOM_MACHINE
@@ -87,10 +87,7 @@ def _adopt(tx: Transaction, now: float, arguments: dict[str, Value]) -> RoomView
     # The declaration says so too; but what has an authority may be at the last epoch, which no event can follow.
     if stored is None or stored["authority_gateway_id"] != LEGACY_GATEWAY:
         return None
-    label = "the stored authority_epoch"
-    epoch = integer(
-        stored["authority_epoch"], label=label, error=HostedRoomError, minimum=1, maximum=INTEGER_MAXIMUM - 1
-    )
+    epoch = counted(stored, "authority_epoch", minimum=1, maximum=INTEGER_MAXIMUM - 1)
     event = _claim_event(_ADOPTED, LEGACY_GATEWAY, str(arguments["authority_gateway_id"]), epoch + 1)
     outcome = ROOM_MACHINE.fire(tx, "adopt", now=now, authority_epoch=epoch, **arguments, **event)
     if outcome.declined:

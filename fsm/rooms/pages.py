@@ -7,10 +7,9 @@ from typing import Any, Final
 
 from fsm.errors import HostedRoomError
 from fsm.lifecycles.limits import MAX_LOG_PAGE_BYTES
-from fsm.rooms.events import following
-from fsm.rooms.views import EventPage, ListedEvent, listed_event_view
+from fsm.rooms.events import counted, following
+from fsm.rooms.views import EventPage, ListedEvent, listed_event_view, shown
 from storage import Row, Transaction
-from storage.validate import integer
 
 __all__ = ["page_bytes", "read_page"]
 
@@ -31,7 +30,7 @@ def read_page(tx: Transaction, room: Row, since: int, limit: int) -> EventPage:
 
     Raises HostedRoomError where `since` is ahead of the log, or where not even one event fits.
     """
-    latest = integer(room["next_seq"], label="the stored next_seq", error=HostedRoomError, minimum=1) - 1
+    latest = counted(room, "next_seq", minimum=1) - 1
     if since > latest:
         raise HostedRoomError(
             f"since_seq must be at most {latest}, the end of the log; read again from an earlier event"
@@ -62,7 +61,8 @@ def _fitting(batch: list[ListedEvent], latest: int, left: int) -> tuple[list[Lis
 
 def _page(events: list[ListedEvent], since: int, latest: int, room: Row) -> EventPage:
     cursor = events[-1]["seq"] if events else since
-    authority: Any = {"gateway_id": room["authority_gateway_id"], "epoch": room["authority_epoch"]}
+    stored = shown(room, ("authority_gateway_id", "authority_epoch"))
+    authority: Any = {"gateway_id": stored["authority_gateway_id"], "epoch": stored["authority_epoch"]}
     return {
         "events": events,
         "cursor": cursor,
@@ -80,5 +80,7 @@ def _cursor_bytes(cursor: int, latest: int) -> int:
 def _batches(tx: Transaction, room_id: str, since: int, limit: int) -> Iterator[list[ListedEvent]]:
     after, left = since, limit
     while left > 0 and (rows := following(tx, room_id, after, min(left, _BATCH))):
+        # Damaged text counts as greater than any number: such a row comes last, and has no place in the log.
+        last = counted(rows[-1], "seq", minimum=1)
         yield [listed_event_view(row) for row in rows]
-        after, left = int(rows[-1]["seq"] or 0), left - len(rows)
+        after, left = last, left - len(rows)

@@ -1,6 +1,6 @@
 """What the room calls answer with."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NotRequired, TypedDict, cast
 
 from fsm.errors import HostedRoomError
@@ -21,6 +21,7 @@ __all__ = [
     "listed_event_view",
     "listed_room_view",
     "room_view",
+    "shown",
 ]
 
 
@@ -119,10 +120,23 @@ def _decoded(row: Mapping[str, Any], column: str) -> Any:
     return decode_json(row[column], label=f"the stored {column}", error=HostedRoomError)
 
 
+def shown(row: Mapping[str, Any], columns: Iterable[str]) -> dict[str, Any]:
+    """Return the columns as stored; raises HostedRoomError where one holds bytes, which no view can show."""
+    stored = {column: row[column] for column in columns}
+    for column, value in stored.items():
+        if isinstance(value, bytes):
+            raise HostedRoomError(f"the stored {column} holds bytes; mend its row")
+    return stored
+
+
+def _without_bytes(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {column: None if isinstance(value, bytes) else value for column, value in row.items()}
+
+
 def room_view(row: Row, *, idempotent: bool = False) -> RoomView:
     """Return the view of a room's row; raises HostedRoomError where its members do not decode."""
     same = ("room_id", "name", "authority_gateway_id", "authority_epoch", "revision", "created_at", "updated_at")
-    view: dict[str, Any] = {column: row[column] for column in same}
+    view = shown(row, same)
     if not isinstance(row["next_seq"], int):
         raise HostedRoomError("the stored next_seq is no integer; mend the room's row")
     view |= {
@@ -141,7 +155,7 @@ def listed_room_view(row: Row) -> RoomView:
         return room_view(row)
     except HostedRoomError as damage:
         known = row["next_seq"] if isinstance(row["next_seq"], int) else 1
-        view = room_view({**row, "members_json": "null", "next_seq": known})
+        view = room_view({**_without_bytes(row), "members_json": "null", "next_seq": known})
         view["corrupt"] = str(damage)
         return view
 
@@ -149,7 +163,7 @@ def listed_room_view(row: Row) -> RoomView:
 def event_view(row: Mapping[str, Any], *, idempotent: bool = False) -> EventView:
     """Return the view of an event's row; raises HostedRoomError where it does not decode."""
     same = ("room_id", "seq", "event_id", "kind", "authority_epoch", "created_at")
-    view: dict[str, Any] = {column: row[column] for column in same}
+    view = shown(row, same)
     view |= {"actor": _decoded(row, "actor_json"), "payload": _decoded(row, "payload_json"), "idempotent": idempotent}
     return cast("EventView", view)
 
@@ -159,6 +173,6 @@ def listed_event_view(row: Mapping[str, Any]) -> ListedEvent:
     try:
         return cast("ListedEvent", event_view(row))
     except HostedRoomError as damage:
-        view = cast("ListedEvent", event_view({**row, "actor_json": "null", "payload_json": "null"}))
+        view = cast("ListedEvent", event_view({**_without_bytes(row), "actor_json": "null", "payload_json": "null"}))
         view["corrupt"] = str(damage)
         return view

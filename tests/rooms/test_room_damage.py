@@ -1,5 +1,6 @@
 """Rooms whose rows were damaged or written past the library: closed, pruned and refused as far as that is possible."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from fsm.lifecycles.tables import TASKS
 from fsm.rooms import HostedRoomError, RoomConflictError
 from storage import Database
 from tests.engines import Engine
+from tests.rooms.support import Gateway
 from tests.world import World, identity
 
 LAST_EPOCH = 2**63 - 1
@@ -48,6 +50,65 @@ def test_a_task_in_no_declared_state_does_not_keep_its_room(world: World, engine
     world.clock.advance(91 * 24 * 60 * 60)
     assert rooms.prune_disbanded_rooms(world.db) == 1
     assert world.row("odd") is None
+
+
+DAMAGES = [
+    ("hosted_rooms", "authority_epoch", "'many'", ("create", "rename")),
+    ("hosted_rooms", "authority_gateway_id", "X'FF'", ("read", "state")),
+    ("hosted_rooms", "event_bytes", "9e999", ("append",)),
+    ("hosted_rooms", "revision", "9223372036854775807", ("rename", "claim_authority", "disband")),
+    ("hosted_rooms", "revision", "'many'", ("rename",)),
+    ("hosted_room_totals", "total", "9e999", ("append", "rename", "disband")),
+    ("hosted_room_events", "seq", "'many'", ("read",)),
+]
+
+
+@pytest.mark.engines("sqlite")
+@pytest.mark.parametrize(("table", "column", "value", "calls"), DAMAGES)
+def test_a_damaged_column_is_the_modules_own_refusal(
+    gateway: Gateway, engine: Engine, table: str, column: str, value: str, calls: tuple[str, ...]
+) -> None:
+    """A number that is none, or that cannot grow, and bytes for text are refused by name, and nothing is stored."""
+    gateway.create()
+    gateway.append()
+    engine.spoil(gateway.db.location, f"UPDATE {table} SET {column} = {value}")
+    ways: dict[str, Callable[[], object]] = {
+        "append": lambda: gateway.append("m2"),
+        "claim_authority": gateway.claim,
+        "create": gateway.create,
+        "disband": gateway.disband,
+        "read": gateway.read,
+        "rename": gateway.rename,
+        "state": gateway.state,
+    }
+    for call in calls:
+        with gateway.refuses(HostedRoomError):
+            ways[call]()
+
+
+@pytest.mark.engines("sqlite")
+@pytest.mark.parametrize("column", ["authority_epoch", "event_id", "kind"])
+def test_an_event_with_bytes_hides_no_other(gateway: Gateway, engine: Engine, column: str) -> None:
+    """What no JSON can show is left out of the page, which says so and shows the next event."""
+    gateway.create()
+    gateway.append()
+    gateway.append("m2")
+    engine.spoil(gateway.db.location, f"UPDATE hosted_room_events SET {column} = X'FF' WHERE seq = 1")
+    first, second = gateway.read()["events"]
+    assert first["seq"] == 1
+    assert column in first["corrupt"]
+    assert second["event_id"] == "m2"
+
+
+@pytest.mark.engines("sqlite")
+def test_a_room_with_bytes_is_listed(gateway: Gateway, engine: Engine) -> None:
+    """A list of rooms goes on beside a name that no JSON can show."""
+    gateway.create()
+    gateway.create("next")
+    engine.spoil(gateway.db.location, "UPDATE hosted_rooms SET name = X'FF' WHERE room_id = 'room'")
+    listed = {view["room_id"]: view for view in rooms.list_rooms(gateway.db)}
+    assert "name" in listed["room"]["corrupt"]
+    assert "corrupt" not in listed["next"]
 
 
 def test_a_home_of_nobody_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
