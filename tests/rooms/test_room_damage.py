@@ -58,6 +58,7 @@ DAMAGES = [
     ("hosted_rooms", "event_bytes", "9e999", ("append",)),
     ("hosted_rooms", "revision", "9223372036854775807", ("rename", "claim_authority", "disband")),
     ("hosted_rooms", "revision", "'many'", ("rename",)),
+    ("hosted_rooms", "next_seq", "'many'", ("append", "create", "read", "state")),
     ("hosted_room_totals", "total", "9e999", ("append", "rename", "disband")),
     ("hosted_room_events", "seq", "'many'", ("read",)),
 ]
@@ -101,13 +102,14 @@ def test_an_event_with_bytes_hides_no_other(gateway: Gateway, engine: Engine, co
 
 
 @pytest.mark.engines("sqlite")
-def test_a_room_with_bytes_is_listed(gateway: Gateway, engine: Engine) -> None:
-    """A list of rooms goes on beside a name that no JSON can show."""
+@pytest.mark.parametrize(("column", "value"), [("name", "X'FF'"), ("next_seq", "'many'")])
+def test_a_room_with_a_damaged_column_is_listed(gateway: Gateway, engine: Engine, column: str, value: str) -> None:
+    """A list of rooms goes on beside a name that no JSON can show and an end of the log that is no number."""
     gateway.create()
     gateway.create("next")
-    engine.spoil(gateway.db.location, "UPDATE hosted_rooms SET name = X'FF' WHERE room_id = 'room'")
+    engine.spoil(gateway.db.location, f"UPDATE hosted_rooms SET {column} = {value} WHERE room_id = 'room'")
     listed = {view["room_id"]: view for view in rooms.list_rooms(gateway.db)}
-    assert "name" in listed["room"]["corrupt"]
+    assert column in listed["room"]["corrupt"]
     assert "corrupt" not in listed["next"]
 
 
