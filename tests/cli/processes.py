@@ -46,19 +46,16 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def run_fsm(*arguments: object, given: str | None = None, **more: str) -> "subprocess.CompletedProcess[str]":
-    """Run one command to its end."""
-    command = [*map(str, arguments)]
-    if not more:
-        return Warm.of(frozenset(environment().items())).run(command, given, PATIENCE)
-    return subprocess.run(
-        [*FSM, *command],
-        input=given,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-        env=environment(**more),
-    )
+    """Run one command to its end, from a process that is warm where its environment is the usual one."""
+    if more:
+        return run_started(*arguments, given=given, **more)
+    return Warm.of(frozenset(environment().items())).run([*map(str, arguments)], given, PATIENCE)
+
+
+def run_started(*arguments: object, given: str | None = None, **more: str) -> "subprocess.CompletedProcess[str]":
+    """Run one command to its end in an interpreter that is started for it."""
+    command, its = [*FSM, *map(str, arguments)], environment(**more)
+    return subprocess.run(command, input=given, capture_output=True, text=True, timeout=PATIENCE, check=False, env=its)
 
 
 def is_one_line(text: str) -> bool:

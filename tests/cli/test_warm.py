@@ -1,11 +1,10 @@
 """A command that is forked from a warm process is the one that would have been started."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.cli.processes import FSM, PATIENCE, environment, run_fsm
+from tests.cli.processes import run_fsm, run_started
 
 
 @pytest.mark.parametrize(
@@ -25,14 +24,6 @@ def test_a_forked_command_does_what_a_started_one_does(
     monkeypatch.chdir(tmp_path)
     if "here.jsonl" in arguments:
         Path("here.jsonl").write_text("{", encoding="utf-8")
-    started = subprocess.run(
-        [*FSM, *arguments],
-        input=given,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-        env=environment(),
-    )
+    started = run_started(*arguments, given=given)
     forked = run_fsm(*arguments, given=given)
     assert (forked.returncode, forked.stdout, forked.stderr) == (started.returncode, started.stdout, started.stderr)
